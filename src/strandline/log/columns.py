@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import pyarrow as pa
 
+from strandline.log.arrow_streams import ARROW_STREAMS
 from strandline.values.prompt import few, prompt_text
 from strandline.values.widening import fitted, united
 
@@ -73,5 +74,5 @@ class RecordBatches:
         return self._batches()
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        reader = pa.RecordBatchReader.from_batches(self._schema, self._batches())
+        reader = ARROW_STREAMS.reader(self._schema, self._batches())
         return reader.__arrow_c_stream__(requested_schema)

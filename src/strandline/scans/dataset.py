@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from strandline.log import parts_of
+from strandline.log.arrow_streams import ARROW_STREAMS
 from strandline.log.parts import unsendable
 from strandline.scans.reading import ScanRead
 from strandline.values import InvalidError
@@ -45,7 +46,7 @@ class Scan(ds.InMemoryDataset):  # type: ignore[misc] # pyarrow has no types.
         """Return a `pyarrow.dataset.Scanner` of these columns, of rows that meet the filter."""
         names = self._needed(columns, filter)
         batches = self._read.batches(names, filter)
-        reader = pa.RecordBatchReader.from_batches(self._read.narrow(names), batches)
+        reader = ARROW_STREAMS.reader(self._read.narrow(names), batches)
         chosen = self._shown.names if columns is None else columns
         return ds.Scanner.from_batches(reader, columns=chosen, filter=filter, **options)
 
@@ -71,7 +72,7 @@ class Scan(ds.InMemoryDataset):  # type: ignore[misc] # pyarrow has no types.
 
     def to_reader(self) -> pa.RecordBatchReader:
         """Return a stream of the rows, to be read once."""
-        return pa.RecordBatchReader.from_batches(self._shown, iter(self))
+        return ARROW_STREAMS.reader(self._shown, iter(self))
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """Hand the rows to Arrow's C stream interface."""

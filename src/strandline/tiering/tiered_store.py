@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from strandline.clock import Clock
 from strandline.log import Log
+from strandline.log.arrow_streams import ARROW_STREAMS
 from strandline.log.draft import size_of
 from strandline.log.history import Damage, History, Piece
 from strandline.log.ranges import ReadRange
@@ -361,7 +362,7 @@ class _HotBatches:
             yield from self._store.batches_from(*self._wanted, error, schema=self.schema, at=at)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        reader = pa.RecordBatchReader.from_batches(self.schema, iter(self))
+        reader = ARROW_STREAMS.reader(self.schema, iter(self))
         return reader.__arrow_c_stream__(requested_schema)
 
 
