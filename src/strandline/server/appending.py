@@ -1,12 +1,13 @@
 """Appending over HTTP."""
 
+from collections.abc import Iterable
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from starlette.responses import Response
 
-from strandline.log import AppendTerms
+from strandline.log import AppendTerms, AsyncReceipt, Log, Receipt
 from strandline.log.off_loop import in_thread
 from strandline.server.bodies import (
     CLOUD_EVENT,
@@ -16,14 +17,13 @@ from strandline.server.bodies import (
     Values,
     values_of,
 )
-from strandline.server.call import Call
+from strandline.server.call import Call, by_size
 from strandline.server.endpoint import ARROW, JSON, NDJSON, OCTETS, endpoint, json_answer
 from strandline.server.tokens import TokenScope
-from strandline.values import DurabilityName, InvalidError, Topic, ValueKind
+from strandline.values import Durability, DurabilityName, InvalidError, Topic, ValueKind
 from strandline.values.json_forms import moment
 
-#: A body of this size is decoded in a thread.
-_LARGE_BYTES = 64 * 1024
+_MANY: Final = 256
 
 
 class AppendQuery(msgspec.Struct, forbid_unknown_fields=True):
@@ -88,11 +88,10 @@ async def append_records(call: Call) -> Response:
     for is_last in (False, True):
         topic, kind = await call.topics.appended(call.caller, call.log, call.path("topic"))
         decode = (body, call.request.headers, kind, query.key, call.settings.body_bytes_max)
-        if len(body) > _LARGE_BYTES:
-            given = await in_thread(values_of, *decode)
-        else:
-            given = values_of(*decode)
+        given = await by_size(body, values_of, *decode)
         try:
+            if len(given.values) > _MANY:
+                return await in_thread(_append_many, call.log.blocking, topic, kind, given, terms)
             return await _append(call, topic, kind, given, terms)
         except InvalidError as error:
             if is_last or "near" not in error.fields:
@@ -118,14 +117,38 @@ async def _append(
         receipts = [await log.append(topic, values[0], key=key, **terms)]
     else:
         receipts = await log.append_many(topic, values, keys=keys, **terms)
-    placed = [
-        AppendedRecord(each.partition, each.offset, moment(each.timestamp_us) or "", each.is_repeat)
-        for each in receipts
-    ]
-    levels = {each.level for each in receipts if each.level is not None}
-    level = min(levels) if levels else log.durability_max
+    return _answer(receipts, log.durability_max)
+
+
+def _append_many(
+    log: Log, topic: Topic, kind: ValueKind, given: Values, terms: AppendTerms
+) -> Response:
+    """Append so many values that a loop would stand still meanwhile; in a thread."""
+    values, keys = given
+    receipts: Any
+    if kind is ValueKind.BATCH:
+        receipts = log.scope(topic.tenant).publish_many(topic, values, keys=keys, **terms)  # type: ignore[misc] # As above.
+    else:
+        receipts = log.append_many(topic, values, keys=keys, **terms)
+    return _answer(receipts, log.durability_max)
+
+
+def _answer(receipts: Iterable[Receipt | AsyncReceipt], durability_max: Durability) -> Response:
+    placed: list[AppendedRecord] = []
+    moments: dict[int, str] = {}
+    level: Durability | None = None
+    for each in receipts:
+        us = each.timestamp_us
+        when = moments.get(us)
+        if when is None:
+            when = moments[us] = moment(us) or ""
+        placed.append(AppendedRecord(each.partition, each.offset, when, each.is_repeat))
+        reached = each.level
+        if reached is not None and (level is None or reached < level):
+            level = reached
     status = 200 if placed and all(each.is_repeat for each in placed) else 201
-    return json_answer(AppendAnswer(str(level), placed), status)  # type: ignore[arg-type]
+    shown: Any = str(durability_max if level is None else level)
+    return json_answer(AppendAnswer(shown, placed), status)
 
 
 def _terms(call: Call, query: AppendQuery) -> AppendTerms:

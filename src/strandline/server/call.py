@@ -3,13 +3,14 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 from urllib.parse import unquote
 
 import msgspec
 from starlette.requests import ClientDisconnect, Request
 
 from strandline.log import AsyncLog
+from strandline.log.off_loop import in_thread
 from strandline.server.caller import Caller
 from strandline.server.known_topics import KnownTopics
 from strandline.server.problems import RequestError
@@ -24,7 +25,21 @@ if TYPE_CHECKING:
     from strandline.server.streams import Streams
     from strandline.server.work import Work
 
+P = ParamSpec("P")
+T = TypeVar("T")
 StructT = TypeVar("StructT", bound=msgspec.Struct)
+
+_LARGE_BYTES: Final = 64 * 1024
+
+
+async def by_size(body: bytes, work: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+    """Return what work on a body returns: of a large one it is done in a thread.
+
+    All other requests wait for what is done on the loop; of a small body that is the quicker way.
+    """
+    if len(body) > _LARGE_BYTES:
+        return await in_thread(work, *args, **kwargs)
+    return work(*args, **kwargs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +100,8 @@ class Call:
         content_type = self.request.headers.get("content-type", "application/json")
         if content_type.partition(";")[0].strip().lower() != "application/json":
             raise RequestError(415, "this takes a body of application/json")
-        return decoded(msgspec.json.Decoder(kind).decode, await self.body() or b"{}")
+        body = await self.body()
+        return await by_size(body, decoded, msgspec.json.Decoder(kind).decode, body or b"{}")
 
     async def body(self) -> bytes:
         """Return the body, unless it is too large, too slow, or compressed."""

@@ -1,5 +1,6 @@
 """Appends of remote logs over HTTP: checked again, and taken in order. See design 0101."""
 
+from collections.abc import Sequence
 from datetime import datetime
 
 import msgspec
@@ -11,10 +12,10 @@ from strandline.log.draft import Draft, draft
 from strandline.log.off_loop import in_thread
 from strandline.log.store import Outcome, StoredTopic
 from strandline.log.terms import owner
-from strandline.server.call import Call
+from strandline.server.call import Call, by_size
 from strandline.server.endpoint import Endpoint
 from strandline.server.problems import problem_of
-from strandline.server.remote_call import StorePort, port_answer, port_endpoint, port_message
+from strandline.server.remote_call import StorePort, message_of, port_answer, port_endpoint
 from strandline.values import (
     CorruptError,
     Durability,
@@ -32,19 +33,30 @@ from strandline.values.batches import decode_batch
 @port_endpoint("append")
 async def store_append(call: Call) -> Response:
     """For remote logs. Append to one partition, in order, and return what became of each."""
-    given = await port_message(call, wire.AppendCall)
+    body = await call.body()
+    given = await by_size(body, message_of, wire.AppendCall, body)
     port = call.port
     if not port.topics.is_known(given.topic_id):
         await in_thread(port.topics.by_id, call.caller, given.topic_id)
     topic, number = port.partition(call, given)
     port.topics.check_append(call.caller, topic.topic)
     bytes_max = call.settings.body_bytes_max
-    begun = [_begin(port, topic, number, each, bytes_max) for each in given.appends]
+    begun = await by_size(body, _begin_all, port, topic, number, given.appends, bytes_max)
     outcomes = [
         await _ended(port, outcome, each)
         for outcome, each in zip(begun, given.appends, strict=True)
     ]
-    return port_answer(wire.AppendReturn(outcomes))
+    return await by_size(body, port_answer, wire.AppendReturn(outcomes))
+
+
+def _begin_all(
+    port: StorePort,
+    topic: StoredTopic,
+    number: int,
+    appends: Sequence[wire.WireAppend],
+    bytes_max: int,
+) -> list[Outcome | StrandlineError]:
+    return [_begin(port, topic, number, each, bytes_max) for each in appends]
 
 
 def _begin(

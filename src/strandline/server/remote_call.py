@@ -9,7 +9,7 @@ from starlette.responses import Response
 from strandline.log import Log, parts_of, wire
 from strandline.log.off_loop import in_thread
 from strandline.log.store import StoredTopic
-from strandline.server.call import Call
+from strandline.server.call import Call, by_size
 from strandline.server.endpoint import Answering, Endpoint, endpoint
 from strandline.server.remote_claims import RemoteClaims
 from strandline.server.remote_topics import RemoteTopics
@@ -46,6 +46,11 @@ def port_answer(message: wire.Message) -> Response:
 async def port_message(call: Call, kind: type[T]) -> T:
     """Return the message that a request has."""
     body = await call.body()
+    return await by_size(body, message_of, kind, body)
+
+
+def message_of(kind: type[T], body: bytes) -> T:
+    """Return the message in a body; InvalidError if it is none."""
     try:
         found: T = wire.decode(kind, body)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
@@ -61,7 +66,7 @@ def port_call(
     def make(function: Callable[[Call, StorePort, T], wire.Message]) -> Endpoint:
         async def answer(call: Call) -> Response:
             given = await port_message(call, kind)
-            return port_answer(await in_thread(function, call, call.port, given))
+            return await in_thread(lambda: port_answer(function(call, call.port, given)))
 
         answer.__name__ = f"store_{name.replace('-', '_')}"
         answer.__doc__ = f"For remote logs. {function.__doc__}"
