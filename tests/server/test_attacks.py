@@ -146,6 +146,16 @@ def test_what_is_compressed_is_not_expanded(impatient: Served, log: Log) -> None
         ({"sec-fetch-site": "same-site"}, 421),
         ({"x-forwarded-for": "203.0.113.9"}, 401),
         ({"forwarded": "for=203.0.113.9"}, 401),
+        ({"Via": "1.1 proxy.example"}, 401),
+        ({"X-Forwarded-Proto": "https"}, 401),
+        ({"X-Forwarded-Server": "proxy.example"}, 401),
+        ({"X-Original-Forwarded-For": "203.0.113.9"}, 401),
+        ({"CF-Connecting-IP": "203.0.113.9"}, 401),
+        ({"True-Client-IP": "203.0.113.9"}, 401),
+        ({"X-Client-IP": "203.0.113.9"}, 401),
+        ({"X-Real-IP": "203.0.113.9"}, 401),
+        ({"Host": "127.0.0.1"}, 421),
+        ({"Host": "evil.example"}, 421),
         ({"origin": "http://localhost"}, 200),
         ({"host": "localhost:8080"}, 200),
         ({"host": "[::1]:8080"}, 200),
@@ -161,6 +171,36 @@ def test_without_a_token_only_this_machine_itself_is_let_in(
     answer = exchange(impatient, sent.encode())
 
     assert answer.startswith(b"HTTP/1.1 %d " % status), answer[:200]
+
+
+@pytest.mark.parametrize(
+    ("target", "status"),
+    [
+        ("http://evil.example/v1/log", 421),
+        ("HTTP://evil.example:80/v1/log", 421),
+        ("http://localhost@evil.example/v1/log", 421),
+        ("http://localhost/v1/log", 200),
+        ("http://[::1]:7007/v1/log", 200),
+    ],
+)
+def test_without_a_token_a_whole_url_names_this_machine(
+    impatient: Served, target: str, status: int
+) -> None:
+    answer = exchange(impatient, head(target, "GET", "connection: close"))
+
+    assert answer.startswith(b"HTTP/1.1 %d " % status), answer[:200]
+
+
+@pytest.mark.parametrize("path", ["/v1/log/", "/v1/topics/", "/livez/", "/console"])
+def test_no_answer_redirects_to_the_host_that_a_request_names(impatient: Served, path: str) -> None:
+    lines = "host: evil.example\r\nconnection: close\r\n\r\n"
+
+    answer = exchange(impatient, f"GET {path} HTTP/1.1\r\n{lines}".encode())
+
+    assert b"evil.example" not in answer
+    if path.endswith("/"):
+        assert answer.startswith(b"HTTP/1.1 404 "), answer[:200]
+        assert b"application/problem+json" in answer
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,10 @@ from strandline.server.sessions import Sessions, is_foreign
 from strandline.server.tokens import TokenTable, bearer_of
 
 _LOCAL_HOSTS: Final = frozenset({"localhost", "127.0.0.1", "::1"})
-_FORWARDED: Final = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
+_OF_PROXIES: Final = frozenset(
+    {"via", "forwarded", "x-real-ip", "x-client-ip", "true-client-ip", "cf-connecting-ip"}
+)
+_OF_PROXIES_BEGIN: Final = ("x-forwarded-", "x-original-forwarded-")
 _CHALLENGE: Final = {"www-authenticate": 'Bearer realm="strandline"'}
 
 
@@ -64,15 +67,19 @@ class Admission:
 
 
 def check_local_host(request: Request) -> None:
-    """Raise 421 unless the header Host names loopback: a name may have been made to resolve so."""
-    if _name_of(request.headers.get("host", "")) not in _LOCAL_HOSTS:
+    """Raise 421 unless the request names loopback, and it alone.
+
+    A name may have been made to resolve so.
+    """
+    hosts = request.headers.getlist("host")
+    if len(hosts) != 1 or _name_of(hosts[0]) not in _LOCAL_HOSTS:
         raise RequestError(421, "without a token the host is localhost, 127.0.0.1 or [::1]")
 
 
 def _check_local(request: Request) -> None:
-    headers = request.headers
-    if any(name in headers for name in _FORWARDED):
-        raise RequestError(401, "a request that comes by a proxy needs a token", _CHALLENGE)
+    for name in request.headers:
+        if name in _OF_PROXIES or name.startswith(_OF_PROXIES_BEGIN):
+            raise RequestError(401, "a request that comes by a proxy needs a token", _CHALLENGE)
     check_local_host(request)
     if is_foreign(request):
         raise RequestError(421, "a page of another origin needs a token")

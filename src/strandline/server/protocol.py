@@ -3,6 +3,7 @@
 import asyncio
 from typing import Any, Final
 
+import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 HEAD_BYTES_MAX: Final = 64 * 1024
@@ -44,7 +45,18 @@ class BoundedProtocol(HttpToolsProtocol):
         """See httptools."""
         self._is_in_head = False
         self._end()
+        if not self.url.startswith((b"/", b"*")):
+            self._take_host_of(httptools.parse_url(self.url))
         super().on_headers_complete()
+
+    def _take_host_of(self, url: Any) -> None:
+        """Take the host of a whole URL in the place of the header, as RFC 9112 says (3.2.2)."""
+        host = url.host or b""
+        named = b"[%b]" % host if b":" in host else host
+        if url.port is not None:
+            named += b":%d" % url.port
+        self.headers[:] = [each for each in self.headers if each[0] != b"host"]
+        self.headers.append((b"host", named))
 
     def on_message_complete(self) -> None:
         """See httptools."""
