@@ -132,7 +132,7 @@ class Application:
             del request
             return json_answer(document)
 
-        self._app: ASGIApp = Starlette(
+        app = Starlette(
             routes=[
                 *(Route(one.path, self._answering(one), methods=[one.method]) for one in endpoints),
                 Route("/openapi.json", get_openapi, methods=["GET"]),
@@ -141,6 +141,9 @@ class Application:
             ],
             exception_handlers={HTTPException: _unrouted, Exception: _failed},
         )
+        # It would send a caller to the host that the request names.
+        app.router.redirect_slashes = False
+        self._app: ASGIApp = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See ASGI. Paths are matched before they are decoded, so that %2F is part of a name."""
