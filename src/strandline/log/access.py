@@ -97,7 +97,8 @@ class Access:
         return sorted(each for each in found if each is not None)
 
     def _topics_of(self, tenant: Tenant | None) -> Sequence[Topic]:
-        return [each.topic for each in self._store.topics() if each.topic.tenant == tenant]
+        whose = self._store.capabilities.tenant if tenant is None else tenant
+        return [each.topic for each in self._store.topics() if each.topic.tenant == whose]
 
     # --- partitions ---
 

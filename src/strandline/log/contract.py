@@ -87,6 +87,7 @@ class LogTopics(Protocol):
     def topics(self, *, tenant: str | None = None, internal: bool = False) -> Sequence[Topic]:
         """Return the tenant's topics sorted by name, emptied ones included.
 
+        A remote log with a token of a tenant lists that tenant's where none is named.
         Those with the prefix `__strandline.` only if `internal`, and then only those.
         """
 

@@ -88,6 +88,8 @@ class Capabilities:
     `TransactionalStore`."""
     moves: bool = False
     """Whether logs can be copied record by record from and to it, see `MovableStore`."""
+    tenant: Tenant | None = None
+    """Whose topics are meant where a call names no tenant: those that a remote caller has."""
     stores_columns: bool = False
     """Whether large appends are kept as Arrow columns: their drafts are made as such then."""
     trims_at_once: bool = False

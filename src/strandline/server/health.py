@@ -127,11 +127,12 @@ class _LogCollector(Collector):
             "How many records a consumer is behind.",
             labels=("topic", "tenant", "consumer", "partition"),
         )
-        for tenant in (None, *self._log.tenants()):
-            for topic in self._log.topics(tenant=tenant):
-                for each in self._log.consumers(topic, tenant=tenant):
-                    labels = (*_labels(topic), each.consumer, str(each.partition))
-                    family.add_metric(labels, each.lag)
+        log = self._log
+        topics = [each for whose in (None, *log.tenants()) for each in log.topics(tenant=whose)]
+        for topic in dict.fromkeys(topics):
+            for each in log.consumers(topic, tenant=topic.tenant):
+                labels = (*_labels(topic), each.consumer, str(each.partition))
+                family.add_metric(labels, each.lag)
         return family
 
 

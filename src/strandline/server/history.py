@@ -105,7 +105,7 @@ class MetricHistory:
 
     def _sample(self) -> MetricSample:
         log, counted = self._log, self._log.metrics()
-        topics = [each for whose in (None, *log.tenants()) for each in log.topics(tenant=whose)]
+        topics = {each for whose in (None, *log.tenants()) for each in log.topics(tenant=whose)}
         ends = lag = 0
         for each in topics:
             ends += sum(marks.high for marks in log.describe_topic(each).marks)

@@ -45,6 +45,7 @@ def open_store(call: Call, port: StorePort, given: wire.DoneReturn) -> wire.Mess
         found.trims_at_once,
         sorted(call.caller.scopes),
         call.settings.body_bytes_max,
+        call.caller.tenant,
     )
 
 

@@ -95,6 +95,8 @@ class RemoteTopics:
     def check_new(self, caller: Caller, tenant: Tenant | None, name: str) -> Tenant | None:
         """Return whose a new topic is; RequestError unless the caller may create it."""
         whose = owner_of(caller, tenant)
+        if whose != caller.tenant and caller.topics != ("*",):
+            raise RequestError(403, "this token is for topics without a tenant")
         is_internal = name.startswith(RESERVED_PREFIX)
         caller.check(TokenScope.CONSUME if is_internal else TokenScope.ADMIN)
         if name == TOKENS_TOPIC and not _is_operator(caller):

@@ -102,6 +102,8 @@ class Catalogue:
         topics = list(self._log.topics())
         if self._tenant is not None:
             topics += self._log.topics(tenant=self._tenant)
+            # To a remote caller of a tenant both are the tenant's.
+            topics = list(dict.fromkeys(topics))
         self._versions.catch_up(self._log)
         found = []
         for topic in topics:

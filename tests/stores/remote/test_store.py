@@ -116,6 +116,11 @@ def test_a_remote_log_has_what_its_token_allows(log: Log, switchboard: Switchboa
         RemoteStore(url, token=reader)
     with Log(RemoteStore(url, token=writer)) as remote:
         assert remote.append("orders", Event("a")).offset == 0
+        assert [(each.name, each.tenant) for each in remote.topics()] == [("orders", "acme")]
+        for scope in (remote.scope(), remote.scope("acme")):
+            assert [(each.name, each.topic.tenant) for each in scope.topics()] == [
+                ("orders", "acme")
+            ]
         assert [each.tenant for each in remote.topics(tenant="acme")] == ["acme"]
         assert remote.topics(tenant="rival") == []
         with pytest.raises(StrandlineError, match="another tenant"):
@@ -131,6 +136,21 @@ def test_a_remote_log_has_what_its_token_allows(log: Log, switchboard: Switchboa
                 remote.append(name, Event("token.created", {}))
     assert log.marks(log.topic("orders", tenant="acme"), 0).high == 1
     assert log.marks(log.topic("orders", tenant="rival"), 0).high == 0
+
+
+def test_a_token_for_some_names_creates_no_topic_of_a_tenant(
+    log: Log, switchboard: Switchboard
+) -> None:
+    url = switchboard.serve(log, ServerSettings(needs_token=False))
+    some, _ = TokenTable(log).create(["read", "append", "admin"], topics=["ord*"])
+
+    with Log(RemoteStore(url, token=some)) as remote:
+        with pytest.raises(StrandlineError, match="topics without a tenant"):
+            remote.create_topic("orders", tenant="acme")
+        remote.create_topic("orders")
+
+        assert [(each.name, each.tenant) for each in remote.topics()] == [("orders", None)]
+    assert log.tenants() == []
 
 
 def test_claims_end_with_the_client_that_does_not_renew_them(log: Log) -> None:

@@ -162,12 +162,13 @@ def _plans(
 ) -> list[_Plan]:
     if names is None:
         whose = [None, *log.tenants()] if tenant is None else [tenant]
-        chosen = [
+        listed = [
             topic
             for each in whose
             for is_internal in (False, True)
             for topic in log.topics(tenant=each, internal=is_internal)
         ]
+        chosen = list(dict.fromkeys(listed))
     else:
         chosen = [log.topic(name, tenant=tenant) for name in names]
     found: list[_Plan] = []

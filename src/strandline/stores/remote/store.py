@@ -44,6 +44,7 @@ from strandline.values import (
     Segment,
     Tenant,
     TopicSettings,
+    parse_tenant,
 )
 from strandline.values.arguments import check_seconds
 
@@ -91,6 +92,7 @@ class RemoteStore:
             has_evaluation=True,
             has_metrics=True,
             has_segments=found.has_segments,
+            tenant=parse_tenant(found.tenant),
             trims_at_once=found.trims_at_once,
         )
         self.check_open = self._connection.state.check
