@@ -16,6 +16,7 @@ from strandline.values import Event, InvalidError, Tenant, Topic, parse_tenant
 from strandline.values.internal_topics import TOKENS_TOPIC
 
 _SECRET_BYTES: Final = 32
+_ID_BYTES: Final = 6
 _PREFIX: Final = "slt_"
 _PATTERN: Final = re.compile(r"[A-Za-z0-9._*-]{1,200}")
 _CREATED, _REVOKED = "token.created", "token.revoked"
@@ -95,7 +96,7 @@ class TokenTable:
         if expires_s is not None and expires_s <= 0:
             raise InvalidError("a token expires in the future", expires_s=expires_s)
         token = Token(
-            secret[len(_PREFIX) : len(_PREFIX) + 12],
+            self._clock.random_bytes(_ID_BYTES).hex(),
             digest_of(secret),
             check_scopes(scopes),
             check_patterns(topics),
