@@ -2,19 +2,25 @@
 
 import gzip
 import io
+import json
 import socket
 from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import httpx2
 import pyarrow as pa
 import pytest
 
+import strandline as sl
 from strandline.log import Log
+from strandline.server.protocol import HEAD_BYTES_MAX
 from strandline.server.settings import ServerSettings
 from strandline.values import Event
 from tests.logs import memory_log
 from tests.server.served import Served
 
+_FILL = b"y" * HEAD_BYTES_MAX
 _ARROW = {"content-type": "application/vnd.apache.arrow.stream"}
 
 
@@ -77,14 +83,53 @@ def test_slow_heads_and_bodies_are_cut_off(impatient: Served) -> None:
     silent = exchange(impatient, b"\r\n")
 
     assert slow_body.startswith(b"HTTP/1.1 408 ")
-    assert slow_head.startswith(b"HTTP/1.1 400 ")
-    assert silent.startswith(b"HTTP/1.1 400 ")
+    for answer in (slow_head, silent):
+        assert answer.startswith(b"HTTP/1.1 408 ")
+        assert problem_in(answer)["title"] == "RequestTimeout"
 
 
-def test_a_head_that_is_too_large_is_refused(impatient: Served) -> None:
-    begun = b"GET /livez HTTP/1.1\r\nhost: localhost\r\nx: " + b"y" * 70_000
+def problem_in(answer: bytes) -> dict[str, Any]:
+    start, _, body = answer.partition(b"\r\n\r\n")
+    assert b"content-type: application/problem+json" in start
+    found: dict[str, Any] = json.loads(body)
+    assert start.startswith(b"HTTP/1.1 %d " % found["status"])
+    return found
 
-    assert exchange(impatient, begun).startswith(b"HTTP/1.1 400 ")
+
+@pytest.mark.parametrize(
+    ("sent", "title"),
+    [
+        # Not more than that: what a closed connection has not read would end it for the client.
+        ((b"GET /livez HTTP/1.1\r\nx: " + _FILL)[: HEAD_BYTES_MAX + 1], "HeadTooLarge"),
+        (b"GET / HTTP/1.1\r\n" + b"x: y\r\n" * (HEAD_BYTES_MAX // 6 + 1), "HeadTooLarge"),
+        ((b"GET /" + _FILL)[: HEAD_BYTES_MAX + 1], "UriTooLong"),
+        (b"GET /" + _FILL + b" HTTP/1.1\r\n\r\n", "UriTooLong"),
+        (b"\x16\x03\x01\x00\x00garbage\r\n\r\n", "BadRequest"),
+    ],
+    ids=["an unfinished header", "many headers", "an unfinished URL", "a long URL", "no HTTP"],
+)
+def test_a_head_that_is_too_large_is_refused(impatient: Served, sent: bytes, title: str) -> None:
+    assert problem_in(exchange(impatient, sent))["title"] == title
+
+
+def test_a_log_that_is_only_read_forbids_appends(
+    tmp_path: Path, serve: Callable[..., Served]
+) -> None:
+    url = f"file:{tmp_path / 'events'}"
+    with sl.open(url) as log:
+        log.create_topic("orders")
+    with sl.open(url, mode="read") as log:
+        served = serve(log)
+        with served.client() as http:
+            answers = [
+                http.post("/v1/topics/orders/records", json={"kind": "a"}),
+                http.put("/v1/topics/more", json={}),
+            ]
+        served.stop()
+
+    for answer in answers:
+        assert answer.status_code == 403
+        assert answer.json()["detail"].endswith("does not allow this: mode='read'")
 
 
 def test_requests_that_could_be_read_in_two_ways_are_refused(impatient: Served, log: Log) -> None:

@@ -226,5 +226,6 @@ class Access:
 
     def not_allowed(self) -> InvalidError:
         """Return the error for a call that the mode does not allow."""
-        mode = self._store.mode
-        return InvalidError("the log was opened in a mode that does not allow this", mode=mode)
+        return InvalidError(
+            "the log was opened in a mode that does not allow this", mode=str(self._store.mode)
+        )

@@ -28,9 +28,11 @@ _TITLES: Final = {
     408: "RequestTimeout",
     411: "LengthRequired",
     413: "ContentTooLarge",
+    414: "UriTooLong",
     415: "UnsupportedMediaType",
     421: "MisdirectedRequest",
     429: "TooManyRequests",
+    431: "HeadTooLarge",
     500: "InternalError",
     503: "Unavailable",
 }
@@ -41,12 +43,14 @@ REQUEST_PROBLEMS: Final = {
     "NotFound": "There is no such path: see /openapi.json.",
     "MethodNotAllowed": "The path has other methods: see /openapi.json.",
     "NotAcceptable": "The answer cannot be given in a form that the header Accept allows.",
-    "RequestTimeout": "The body did not arrive in time: send it again, faster or in parts.",
+    "RequestTimeout": "The request did not arrive in time: send it again, faster or in parts.",
     "LengthRequired": "The body needs a length, or chunks.",
     "ContentTooLarge": "The body is larger than the server takes: send it in parts.",
+    "UriTooLong": "The URL is longer than the server takes: shorten the query.",
     "UnsupportedMediaType": "The body has a form that this endpoint does not take.",
     "MisdirectedRequest": "The header Host or Origin is of another server than this one.",
     "TooManyRequests": "The token has as many streams open as it may: close one.",
+    "HeadTooLarge": "The headers are larger than the server takes: send fewer.",
     "InternalError": "The server has failed: its log says why.",
     "Unavailable": "The server cannot answer now: send it again.",
 }
@@ -92,6 +96,8 @@ def status_of(error: StrandlineError) -> int:
 def _invalid_status(error: InvalidError) -> int:
     if "near" in error.fields and {"topic", "consumer", "view"} & error.fields.keys():
         return 404
+    if "mode" in error.fields:
+        return 403
     # A name that is too long has its value shown; what is sent is too large otherwise.
     if "bytes_max" in error.fields and "value" not in error.fields:
         return 413

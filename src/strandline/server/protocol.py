@@ -4,7 +4,9 @@ import asyncio
 from typing import Any, Final
 
 import httptools
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+
+from strandline.server.problems import RequestError, problem_of
 
 HEAD_BYTES_MAX: Final = 64 * 1024
 """How large the request line and the headers may be together."""
@@ -18,7 +20,10 @@ class BoundedProtocol(HttpToolsProtocol):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._head_bytes = 0
+        self._parsed_bytes = 0
         self._is_in_head = True
+        self._refusal: RequestError | None = None
+        self.url = b""
         self._timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
@@ -39,7 +44,29 @@ class BoundedProtocol(HttpToolsProtocol):
         super().data_received(data)
         # A body that came with its head has ended the head by now.
         if self._is_in_head and self._head_bytes > HEAD_BYTES_MAX:
-            self._refuse("the head of this request is too large")
+            self._refuse(self._too_large())
+
+    def on_url(self, url: bytes) -> None:
+        """See httptools."""
+        super().on_url(url)
+        self._measure(len(url))
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """See httptools."""
+        super().on_header(name, value)
+        self._measure(len(name) + len(value) + len(": \r\n"))
+
+    def _measure(self, size: int) -> None:
+        """Raise once the head is too large, which ends the parser; `send_400_response` answers."""
+        self._parsed_bytes += size
+        if self._parsed_bytes > HEAD_BYTES_MAX:
+            self._refusal = self._too_large()
+            raise self._refusal
+
+    def _too_large(self) -> RequestError:
+        if len(self.url) > HEAD_BYTES_MAX // 2:
+            return RequestError(414, f"URL and headers have at most {HEAD_BYTES_MAX} bytes")
+        return RequestError(431, f"URL and headers have at most {HEAD_BYTES_MAX} bytes")
 
     def on_headers_complete(self) -> None:
         """See httptools."""
@@ -61,13 +88,15 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         """See httptools."""
         self._is_in_head = True
-        self._head_bytes = 0
+        self._head_bytes = self._parsed_bytes = 0
         super().on_message_complete()
 
     def _begin(self) -> None:
         if self._timer is None:
             self._timer = self.loop.call_later(
-                self.header_timeout_s, self._refuse, "the head of this request is too slow"
+                self.header_timeout_s,
+                self._refuse,
+                RequestError(408, "the head of the request did not arrive in time"),
             )
 
     def _end(self) -> None:
@@ -75,10 +104,22 @@ class BoundedProtocol(HttpToolsProtocol):
             self._timer.cancel()
             self._timer = None
 
-    def _refuse(self, reason: str) -> None:
+    def _refuse(self, refusal: RequestError) -> None:
         self._end()
-        if not self.transport.is_closing():
-            self.send_400_response(reason)
+        self._refusal = refusal
+        self.send_400_response(refusal.detail)
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer a request that reaches no application, and close the connection."""
+        del msg
+        if self.transport.is_closing():
+            return
+        refusal = self._refusal or RequestError(400, "this is no valid HTTP request")
+        answer = problem_of(refusal)
+        lines = [STATUS_LINE[refusal.status], b"connection: close\r\n"]
+        lines += [b"%b: %b\r\n" % each for each in answer.raw_headers]
+        self.transport.write(b"".join([*lines, b"\r\n", bytes(answer.body)]))
+        self.transport.close()
 
 
 def bounded(header_timeout_s: float) -> type[BoundedProtocol]:
