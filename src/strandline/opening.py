@@ -1,8 +1,9 @@
 """Which store a URL means; puts the log together."""
 
+import contextlib
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.metadata import entry_points
 from typing import Any, NamedTuple
 
@@ -327,17 +328,32 @@ _NATS = StoreKind(
 
 def _open_remote(scheme: str) -> "Callable[..., Store[Any]]":
     def open_store(location: str, **options: Any) -> "Store[Any]":
-        try:
+        with _needs_httpx2():
             from strandline.stores.remote import RemoteStore  # noqa: PLC0415 - An extra.
-        except ModuleNotFoundError as error:
-            raise InvalidError(
-                "a log of a server needs httpx2, install strandline with the extra remote",
-                missing=error.name,
-            ) from error
         options.setdefault("token", os.environ.get(TOKEN_VARIABLE))
         return RemoteStore(f"{scheme}:{location}", **options)
 
     return open_store
+
+
+def _examine_remote(scheme: str) -> "Callable[[str], Iterable[Examined]]":
+    def examine_server(location: str) -> "Iterable[Examined]":
+        with _needs_httpx2():
+            from strandline.stores.remote import examining  # noqa: PLC0415 - An extra.
+        return examining.examine(f"{scheme}:{location}", os.environ.get(TOKEN_VARIABLE))
+
+    return examine_server
+
+
+@contextlib.contextmanager
+def _needs_httpx2() -> Iterator[None]:
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise InvalidError(
+            "a log of a server needs httpx2, install strandline with the extra remote",
+            missing=error.name,
+        ) from error
 
 
 def _remote(scheme: str) -> StoreKind:
@@ -348,6 +364,7 @@ def _remote(scheme: str) -> StoreKind:
         locate=lambda location: location,
         extra="remote",
         reads_tier=False,
+        examine=_examine_remote(scheme),
     )
 
 

@@ -11,6 +11,7 @@ import strandline as sl
 from strandline.log import Log, parts_of, wire
 from strandline.log.claims import ConsumerPlace
 from strandline.log.store import AppendRequest
+from strandline.opening import examine
 from strandline.server import ServerSettings, TokenTable
 from strandline.server.remote_claims import RemoteClaims
 from strandline.stores.remote import RemoteStore
@@ -136,6 +137,28 @@ def test_a_remote_log_has_what_its_token_allows(log: Log, switchboard: Switchboa
                 remote.append(name, Event("token.created", {}))
     assert log.marks(log.topic("orders", tenant="acme"), 0).high == 1
     assert log.marks(log.topic("orders", tenant="rival"), 0).high == 0
+
+
+def test_doctor_looks_at_a_server_with_the_rights_of_a_token(
+    log: Log, switchboard: Switchboard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def found(token: str | None) -> dict[str, tuple[str, str]]:
+        if token is None:
+            monkeypatch.delenv("STRANDLINE_TOKEN", raising=False)
+        else:
+            monkeypatch.setenv("STRANDLINE_TOKEN", token)
+        return {each.check: (each.verdict, each.found) for each in examine(url)}
+
+    url = switchboard.serve(log, ServerSettings(needs_token=True))
+    tokens = TokenTable(log)
+    writer, _ = tokens.create(["read", "append"], tenant="acme")
+    reader, _ = tokens.create(["read"])
+
+    assert found(writer)["rights"] == ("ok", "append, read on topics of tenant acme")
+    assert found(writer)["server"] == ("ok", url)
+    assert found(writer)["durability"][0] == "warning"
+    assert found(reader)["rights"] == ("warning", "read")
+    assert found(None) == {"server": ("failed", "not usable")}
 
 
 def test_a_token_for_some_names_creates_no_topic_of_a_tenant(
