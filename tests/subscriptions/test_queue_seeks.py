@@ -186,3 +186,21 @@ def test_a_copy_is_where_the_queue_was_put(tmp_path: Path) -> None:
         assert took(join(copied)) == [(2, 2), (3, 2), (4, 2)]
     with sl.open(second) as copied:
         assert took(join(copied)) == from_(1)
+
+
+def test_a_group_that_was_deleted_or_put_elsewhere_counts_again() -> None:
+    with sl.open("memory:", clock=FakeClock(), retention=False) as log:
+        log.create_topic("jobs")
+        log.append("jobs", sl.Event("job", {}))
+
+        def count() -> int:
+            with log.consumer("jobs", "group") as consumer:
+                found = consumer.next(timeout_s=0)
+                assert found is not None
+                return found.count
+
+        assert [count(), count(), count()] == [1, 2, 3]
+        log.delete_consumer("jobs", "group")
+        assert [count(), count()] == [1, 2]
+        log.seek("jobs", "group", 0, 0)
+        assert [count(), count()] == [1, 2]

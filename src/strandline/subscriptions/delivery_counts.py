@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from strandline.log import Log, count_partitions
+from strandline.log.stored_queues import queue_cursor
 from strandline.subscriptions.outstanding import Attempts
 from strandline.values import Event, InvalidError, Marks, Record, Topic
 from strandline.values.internal_topics import DELIVERIES_PREFIX
@@ -27,6 +28,9 @@ class DeliveryCounts:
         self._log = log
         self._topic = topic
         self._consumer = consumer
+        self._tenant = tenant
+        #: Of the seek, or the registration, that each partition's cursor goes on from.
+        self._seek_ids: dict[int, str] = {}
         whose = f"{tenant or topic.tenant or ''}/{consumer}"
         digest = hashlib.sha256(whose.encode()).hexdigest()[:32]
         self._name = f"{DELIVERIES_PREFIX}{topic.id}.{digest}"
@@ -38,8 +42,10 @@ class DeliveryCounts:
         """Return the attempts at records from `cursor` on.
 
         There are none if the cursor lies before where it was at the last note: a caller
-        has gone back, to read the records again.
+        has gone back, to read the records again. None, too, of a consumer that was deleted,
+        or from before a seek.
         """
+        self._seek_ids[partition] = self._seek_id(partition)
         try:
             self._notes = self._log.topic(self._name, tenant=self._topic.tenant)
         except InvalidError:
@@ -50,7 +56,7 @@ class DeliveryCounts:
         if marks.low == marks.high:
             return {}
         last = self._last(self._notes, partition, marks)
-        if cursor < last.payload["floor"]:
+        if last is None or cursor < last.payload["floor"]:
             return {}
         # Notes of earlier versions have no charges.
         charges = {offset: delay for offset, *delay in last.payload.get("charges", ())}
@@ -90,16 +96,30 @@ class DeliveryCounts:
             note["runs"] = [list(each) for each in runs]
         if generation:
             note["generation"] = generation
+        if seek_id := self._seek_ids.get(partition):
+            note["seek"] = seek_id
         kept = self._kept(partition)
         receipt = self._log.append(kept, Event("deliveries", note), partition=partition)
         if receipt.offset and receipt.offset % NOTES_KEPT == 0:
             self._log.trim(kept, partition, receipt.offset)
 
-    def _last(self, notes: Topic, partition: int, marks: Marks) -> Record:
+    def _seek_id(self, partition: int) -> str:
+        cursor = queue_cursor(self._log, self._topic, self._consumer, partition, self._tenant)
+        return "" if cursor is None or cursor.seek_id is None else str(cursor.seek_id)
+
+    def _last(self, notes: Topic, partition: int, marks: Marks) -> Record | None:
         """Return the last note of the latest generation: one that has lost it may note after."""
         start = max(marks.low, marks.high - _LATE_NOTES_MAX)
-        found = list(self._log.read(notes, partition, start, marks.high))
-        return max(found, key=lambda each: (each.payload.get("generation", 0), each.offset))
+        seek_id = self._seek_ids[partition]
+        found = [
+            each
+            for each in self._log.read(notes, partition, start, marks.high)
+            # Notes of earlier versions have none.
+            if not seek_id or each.payload.get("seek", seek_id) == seek_id
+        ]
+        return max(
+            found, key=lambda each: (each.payload.get("generation", 0), each.offset), default=None
+        )
 
     def _kept(self, partition: int) -> Topic:
         if self._notes is None:
