@@ -1,12 +1,12 @@
 """A runner of triggers on the program's own event loop."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Self, Unpack
 
 from strandline.log import TopicName
 from strandline.triggers.counters import Counters
-from strandline.triggers.trigger import Function, TriggerTerms
+from strandline.triggers.trigger import Function, Trigger, TriggerTerms
 from strandline.triggers.triggers import Triggers
 
 
@@ -33,6 +33,10 @@ class AsyncTriggers:
     def metrics(self) -> Mapping[str, Counters]:
         """Return what each trigger has done. As `Triggers.metrics`."""
         return self._blocking.metrics()
+
+    def registered(self) -> Sequence[Trigger]:
+        """Return the triggers that were added, in this order."""
+        return self._blocking.registered()
 
     async def run(self) -> None:
         """Work until stopped. Cancelled, it stops first, as `stop` does."""
