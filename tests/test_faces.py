@@ -52,7 +52,8 @@ AT_ONCE = {
     *("AsyncLiveView.is_ready", "AsyncLiveView.health"),
     *(f"AsyncPendingView.{name}" for name in ("read", "partition_of", "applied", "committed")),
     *("AsyncPendingView.is_ready", "AsyncPendingView.health", "AsyncPendingView.become"),
-    *("AsyncTriggers.on", "AsyncTriggers.metrics", "AsyncTriggers.request_stop"),
+    *("AsyncTriggers.on", "AsyncTriggers.metrics", "AsyncTriggers.registered"),
+    "AsyncTriggers.request_stop",
 }
 """What answers at once, or returns what is awaited."""
 

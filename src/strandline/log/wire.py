@@ -125,7 +125,7 @@ class WireStore(Message):
     trims_at_once: bool
     scopes: list[str]
     body_bytes_max: int
-    tenant: str | None
+    tenant: str | None = None
 
 
 class FindCall(Message):
