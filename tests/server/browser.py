@@ -29,14 +29,17 @@ def open_browser() -> Iterator[Any]:
         playwright.sync_playwright() as driver,
         tempfile.TemporaryDirectory(prefix="strandline-browser-") as profile,
     ):
-        browser = driver.chromium.launch_persistent_context(
-            profile,
-            executable_path=CHROMIUM,
-            args=list(_OPTIONS),
-            viewport={"width": 1280, "height": 800},
-            timezone_id="Europe/Berlin",
-            locale="en-GB",
-        )
+        try:
+            browser = driver.chromium.launch_persistent_context(
+                profile,
+                executable_path=CHROMIUM,
+                args=list(_OPTIONS),
+                viewport={"width": 1280, "height": 800},
+                timezone_id="Europe/Berlin",
+                locale="en-GB",
+            )
+        except playwright.Error as error:
+            pytest.skip(f"{CHROMIUM} does not start on this machine: {error}")
         browser.set_default_timeout(WAIT_MS)
         yield browser
         browser.close()
