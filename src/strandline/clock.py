@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Callable
 from typing import Protocol
 
-from strandline.locks import Signal
+from strandline.locks import Latch, Signal
 
 
 class Timer(Protocol):
@@ -105,6 +105,24 @@ _ids = RisingIds(_wall_us, os.urandom)
 os.register_at_fork(after_in_child=_ids.after_fork)
 
 
+class _SystemTimer(threading.Thread):
+    """What `threading.Timer` is, but for interrupts: one in its `cancel` would block the next."""
+
+    def __init__(self, delay_s: float, action: Callable[[], None]) -> None:
+        super().__init__(daemon=True)
+        self._delay_s = max(0.0, delay_s)
+        self._action = action
+        self._is_cancelled = Latch()
+
+    def cancel(self) -> None:
+        """See Timer."""
+        self._is_cancelled.set()
+
+    def run(self) -> None:
+        if not self._is_cancelled.wait(self._delay_s):
+            self._action()
+
+
 class SystemClock:
     """The machine's own clock. Nothing to close; usable after a fork."""
 
@@ -114,8 +132,7 @@ class SystemClock:
 
     def call_later(self, delay_s: float, action: Callable[[], None]) -> Timer:
         """See Clock."""
-        timer = threading.Timer(delay_s, action)
-        timer.daemon = True
+        timer = _SystemTimer(delay_s, action)
         timer.start()
         return timer
 

@@ -60,12 +60,24 @@ def _is_ended(streams: ArrowStreams) -> bool:
 
 
 def test_streams_that_were_read_to_their_end_are_not_waited_for() -> None:
-    streams = ArrowStreams(_NoClock())  # type: ignore[arg-type] # Its time stands still.
+    streams = ArrowStreams(_QuickClock())  # type: ignore[arg-type] # Time alone is asked for.
     read = streams.reader(SCHEMA, iter([pa.record_batch([[1]], schema=SCHEMA)]))
     streams.reader(SCHEMA, Gate().batches())
 
     assert read.read_all().num_rows == 1
     streams.end()
+
+
+class _QuickClock:
+    """A moment passes with each look; too little for a stream that is held."""
+
+    def __init__(self) -> None:
+        self._now = 0.0
+
+    def monotonic(self) -> float:
+        self._now += 0.3
+        assert self._now < 2.0, "it is waited for"
+        return self._now
 
 
 class _NoClock:

@@ -19,8 +19,10 @@ from strandline.clock import Clock, SystemClock
 from strandline.values import ClosedError
 
 _STEP_S: Final = 0.005
-_QUIET_S: Final = 0.5
+_QUIET_S: Final = 3.0
 """A stream that is held and at which no thread pulls for so long is not read ahead."""
+_LEAVING_S: Final = 0.25
+"""For so long after its last pull, a thread of Arrow's may still be on its way out."""
 _WAIT_S: Final = 60.0
 
 
@@ -37,7 +39,7 @@ class ArrowStreams:
         self._changed = threading.Condition()
         self._begun: weakref.WeakSet[_Stream] = weakref.WeakSet()
         self._under_way = 0
-        self._pulls = 0
+        self._pulled_at = float("-inf")
 
     def reader(self, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> pa.RecordBatchReader:
         """Return a reader of the batches, for Arrow; ClosedError once the process ends."""
@@ -47,7 +49,10 @@ class ArrowStreams:
     def pull(self, stream: _Stream, batches: Iterator[pa.RecordBatch]) -> pa.RecordBatch:
         """Return the next batch; ClosedError once the process ends."""
         with self._changed:
-            self._pulls += 1
+            self._pulled_at = self._clock.monotonic()
+            if self._is_ended:
+                # Arrow pulls no more at a stream that has failed.
+                self._begun.discard(stream)
             self._check()
             self._begun.add(stream)
             self._under_way += 1
@@ -58,6 +63,7 @@ class ArrowStreams:
         finally:
             with self._changed:
                 self._under_way -= 1
+                self._pulled_at = self._clock.monotonic()
                 if is_over:
                     self._begun.discard(stream)
                 self._changed.notify_all()
@@ -68,13 +74,13 @@ class ArrowStreams:
         with self._changed:
             self._is_ended = True
             self._changed.wait_for(lambda: not self._under_way, _WAIT_S)
-        # Arrow lets go of a stream that has ended. Held by the program, it is not pulled at.
-        seen, since = self._pulls, self._clock.monotonic()
-        while len(self._begun) and self._clock.monotonic() - since < _QUIET_S:
-            with self._changed:
+            # Arrow lets go of a stream that has ended. Held by the program, it is not pulled at.
+            while self._clock.monotonic() < self._pulled_at + self._quiet_s:
                 self._changed.wait(_STEP_S)
-            if seen != self._pulls:
-                seen, since = self._pulls, self._clock.monotonic()
+
+    @property
+    def _quiet_s(self) -> float:
+        return _QUIET_S if len(self._begun) else _LEAVING_S
 
     def _check(self) -> None:
         if self._is_ended:

@@ -469,10 +469,9 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         return self._counts.metrics(self._access.measure())
 
     def close(self) -> None:
-        """End the log for its holder, after appends that run; waits end with ClosedError.
-
-        What was acknowledged is kept, as its level says. May be repeated.
-        """
+        """End the log, after appends that run; waits end with ClosedError. May be repeated."""
+        # First: an append that finds them is not asked whether the log is open.
+        self._appenders = None
         self._worker.stop()
         self._store.close()
 

@@ -2,7 +2,6 @@
 
 import logging
 import os
-import threading
 import weakref
 from collections import deque
 from collections.abc import Callable
@@ -13,6 +12,7 @@ from typing import Final
 import msgspec
 
 from strandline.clock import Clock, Timer
+from strandline.locks import Latch
 from strandline.log.claims import host_name
 from strandline.log.cursors import ConsumerCursors
 from strandline.log.retention import Retention
@@ -88,7 +88,7 @@ class RetentionWorker:
         self._holder = ""
         self._topics: deque[Topic] = deque()
         self._timer: Timer | None = None
-        self._is_idle = threading.Event()
+        self._is_idle = Latch()
         self._is_idle.set()
 
     def begin(self, topic: StoredTopic) -> None:
@@ -117,7 +117,7 @@ class RetentionWorker:
 
     def step(self) -> None:
         """Work on one topic, and have the next step made later."""
-        self._is_idle.clear()
+        self._is_idle = Latch()
         began_at = self._clock.monotonic()
         try:
             if self._is_over:

@@ -8,8 +8,8 @@ import pyarrow as pa
 
 from strandline.predicates.node import Node
 from strandline.predicates.order import parts_of
-from strandline.predicates.paths import spark_path
 from strandline.predicates.sql_type import DOUBLE, FLOAT, INTEGERS, arrow_type, is_decimal
+from strandline.predicates.steps import spark_path
 
 Comparison = Literal["eq", "lt", "le", "gt", "ge", "in", "null", "not_null", "prefix"]
 

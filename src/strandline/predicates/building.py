@@ -11,7 +11,6 @@ from strandline.predicates.digits import holds
 from strandline.predicates.errors import PredicateError, UnsupportedPredicateError
 from strandline.predicates.node import Node, literal
 from strandline.predicates.order import MAY_BE_NULL, STRICT
-from strandline.predicates.paths import Path, shown_path
 from strandline.predicates.program import constant
 from strandline.predicates.sql_type import (
     BOOLEAN,
@@ -27,6 +26,7 @@ from strandline.predicates.sql_type import (
     is_decimal,
     is_number,
 )
+from strandline.predicates.steps import Path, shown_path
 from strandline.predicates.texts import days_of, microseconds_of
 
 _MIRRORED: Final = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}

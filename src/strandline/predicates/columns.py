@@ -8,8 +8,9 @@ import pyarrow as pa
 from strandline.predicates.building import Builder
 from strandline.predicates.declared import declared_fields, declared_type
 from strandline.predicates.node import Node
-from strandline.predicates.paths import PathText, spark_path
+from strandline.predicates.paths import PathText
 from strandline.predicates.sql_type import INTEGERS, STRING, VARIANT, sql_type
+from strandline.predicates.steps import spark_path
 
 _SHOWN_MAX: Final = 10
 SPARK_NAME: Final = b"strandline.spark_name"

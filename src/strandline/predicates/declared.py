@@ -6,8 +6,9 @@ from typing import Any, Final, NoReturn
 
 import pyarrow as pa
 
-from strandline.predicates.paths import PathText, shown_path
+from strandline.predicates.paths import PathText
 from strandline.predicates.sql_type import OPAQUE, VARIANT, SqlType, is_nested, sql_type
+from strandline.predicates.steps import shown_path
 from strandline.predicates.stored import DECLARED
 from strandline.values.batches import decode_schema
 

@@ -7,9 +7,9 @@ import pyarrow as pa
 
 from strandline.predicates.bounds import field_key
 from strandline.predicates.node import Node
-from strandline.predicates.paths import Path
 from strandline.predicates.program import Program
 from strandline.predicates.sql_type import OPAQUE, VARIANT, is_nested, sql_type
+from strandline.predicates.steps import Path
 
 _PAYLOAD = pa.schema([pa.field("payload", pa.json_())])
 _PROGRAMS_KEPT = 16

@@ -11,16 +11,13 @@ from sqlglot.tokenizer_core import TokenType
 
 from strandline.predicates.dialect import STEPS_MAX
 from strandline.predicates.errors import PredicateError, UnsupportedPredicateError
+from strandline.predicates.steps import Path
 from strandline.predicates.texts import unquoted
 
 _WORD: Final = re.compile(r"[^\W\d]\w*\Z")
-_PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z_0-9]*\Z")
 _INDEX: Final = re.compile(r"[0-9]{1,9}\Z")
 _NAMES: Final = frozenset({TokenType.VAR, TokenType.IDENTIFIER})
 _BEGINS: Final = frozenset({TokenType.DOT, TokenType.L_BRACKET})
-
-Path = tuple[str | int, ...]
-"""Names of fields, keys of maps and positions in arrays, from the outside to the inside."""
 
 
 class PathText(NamedTuple):
@@ -54,34 +51,6 @@ def joined_places(text: str, tokens: list[Any]) -> tuple[list[Any], dict[int, Pa
             )
         )
     return left, places
-
-
-def spark_path(steps: Path) -> str | None:
-    """Return the path as `variant_get` takes it; None if it cannot name one of the steps."""
-    found = ["$"]
-    for step in steps:
-        if isinstance(step, int):
-            found.append(f"[{step}]")
-        elif _PLAIN.match(step):
-            found.append(f".{step}")
-        else:
-            # Spark's own grammar has no name with a question mark, and no escape in it.
-            quote = next((each for each in ('"', "'") if each not in step), None)
-            if not step or quote is None or "?" in step:
-                return None
-            found.append(f"[{quote}{step}{quote}]")
-    return "".join(found)
-
-
-def shown_path(name: str, steps: Path) -> str:
-    """Return a path as a predicate has it, for messages."""
-    shown = [name]
-    for step in steps:
-        if isinstance(step, int):
-            shown.append(f"[{step}]")
-        else:
-            shown.append(f".{step}" if _PLAIN.match(step) else f".`{step}`")
-    return "".join(shown)
 
 
 class _Steps:

@@ -7,7 +7,6 @@ import pyarrow as pa
 
 from strandline.predicates.kernels import LOOKS, kernel, scalar
 from strandline.predicates.node import Node
-from strandline.predicates.paths import Path
 from strandline.predicates.shredding import Shredder
 from strandline.predicates.sql_type import (
     DATE,
@@ -15,6 +14,7 @@ from strandline.predicates.sql_type import (
     TIMESTAMP_NTZ,
     arrow_type,
 )
+from strandline.predicates.steps import Path
 from strandline.predicates.stored import conversion
 from strandline.values import InvalidError
 

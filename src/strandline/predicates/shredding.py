@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
-from strandline.predicates.paths import Path
+from strandline.predicates.steps import Path
 from strandline.predicates.variant import Number
 
 _SCALARS: Final = int | float | str | bool | None

@@ -14,7 +14,6 @@ import pyarrow as pa
 
 from strandline.predicates.nested_kernels import LOOKS
 from strandline.predicates.node import Node
-from strandline.predicates.paths import Path
 from strandline.predicates.shredding import Shredder
 from strandline.predicates.sql_type import (
     BOOLEAN,
@@ -27,6 +26,7 @@ from strandline.predicates.sql_type import (
     VARIANT,
     is_decimal,
 )
+from strandline.predicates.steps import Path
 from strandline.predicates.stored import conversion
 from strandline.predicates.variant import typed_one
 

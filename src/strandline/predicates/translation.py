@@ -6,8 +6,8 @@ from typing import Final
 
 from strandline.predicates.building import Looked
 from strandline.predicates.checking import CheckedPredicate
-from strandline.predicates.paths import spark_path
 from strandline.predicates.sql_type import DATE, SqlType
+from strandline.predicates.steps import spark_path
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _NOW: Final = re.compile(r"(?:current_timestamp|current_date|now)(?:\s*\(\s*\))?", re.IGNORECASE)

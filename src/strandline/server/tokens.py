@@ -18,6 +18,7 @@ from strandline.values.internal_topics import TOKENS_TOPIC
 _SECRET_BYTES: Final = 32
 _ID_BYTES: Final = 6
 _PREFIX: Final = "slt_"
+_EXPIRES_S_MAX: Final = 100 * 366 * 24 * 3600
 _PATTERN: Final = re.compile(r"[A-Za-z0-9._*-]{1,200}")
 _CREATED, _REVOKED = "token.created", "token.revoked"
 
@@ -93,8 +94,12 @@ class TokenTable:
         """Return a new secret, which is kept nowhere, and its token; durable then."""
         secret = _PREFIX + self._clock.random_bytes(_SECRET_BYTES).hex()
         now_us = self._clock.now_us()
-        if expires_s is not None and expires_s <= 0:
-            raise InvalidError("a token expires in the future", expires_s=expires_s)
+        if expires_s is not None and not 0 < expires_s <= _EXPIRES_S_MAX:
+            raise InvalidError(
+                "a token expires in the future, in a hundred years at the latest; without "
+                "a time it never does",
+                expires_s=expires_s,
+            )
         token = Token(
             self._clock.random_bytes(_ID_BYTES).hex(),
             digest_of(secret),

@@ -12,7 +12,6 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
-from strandline.predicates.fields import field_columns
 from strandline.tiering.arrow_parts import compute
 
 FIELDS_MAX: Final = 32
@@ -36,6 +35,9 @@ class FieldBounds(msgspec.Struct, frozen=True, array_like=True):
 
 def group_bounds(declared: pa.Schema, payloads: pa.Array) -> dict[str, FieldBounds]:
     """Return the bounds of each declared field, by its key."""
+    # Its first use has pyarrow import pandas, which readers do without.
+    from strandline.predicates.fields import field_columns  # noqa: PLC0415 - As said.
+
     found = field_columns(declared, payloads, FIELDS_MAX)
     return {key: _bounds(column) for key, column in found.items()}
 
