@@ -203,7 +203,9 @@ PAIRS = [(s, c) for s in SCHEMES for c in CALLS if (s, c) not in MISSING]
 
 def interrupt(scheme: str, call: str, choose: Callable[[Sequence[int]], Sequence[int]]) -> int:
     """Interrupt a call at the chosen points, one after the other; return how many there were."""
-    with tempfile.TemporaryDirectory() as folder, _closing(Store(scheme, Path(folder))) as store:
+    # A heartbeat that began before its log was closed may still write.
+    kept = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+    with kept as folder, _closing(Store(scheme, Path(folder))) as store:
         action = CALLS[call]
         store.append()
         store.append()
