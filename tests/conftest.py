@@ -31,12 +31,19 @@ settings.register_profile(
 settings.load_profile("strandline")
 
 
+def _handler(number: int) -> object:
+    """Return what handles a signal; Spark's own handler, of a session that stays, is as none."""
+    found = signal.getsignal(number)
+    is_of_spark = "SparkContext" in getattr(found, "__qualname__", "")
+    return signal.default_int_handler if is_of_spark else found
+
+
 def _state_of_the_process() -> dict[str, object]:
     log = logging.getLogger("strandline")
     return {
         "the collector": (gc.isenabled(), gc.get_threshold()),
         "tracing": (sys.gettrace(), threading.gettrace()),
-        "signals": [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)],
+        "signals": [_handler(each) for each in (signal.SIGINT, signal.SIGTERM)],
         "logging": (log.level, log.disabled, log.propagate, len(log.handlers), log.manager.disable),
         "the folder": os.getcwd(),
     }

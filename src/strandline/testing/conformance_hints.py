@@ -213,7 +213,9 @@ def a_partition_of_a_dropped_topic_is_removed_without_a_word(open_log: OpenLog) 
     watch.remove("never.was", 0)
     fill(log, "other", 1)
 
-    assert [hint.topic.name for hint in watch.wait(PATIENCE_S)] == ["other"]
+    # What was removed may have woken it once, with nothing to say.
+    hints = next(found for _ in range(10) if (found := watch.wait(PATIENCE_S)))
+    assert [hint.topic.name for hint in hints] == ["other"]
     watch.close()
 
 
