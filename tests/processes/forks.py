@@ -83,9 +83,13 @@ def fork_while_holding(report: Report, *, url: str, options: dict[str, Any]) -> 
     assert writer.append(0)
 
     def fork(_: Operation) -> None:
+        begun, begins = os.pipe()
         child = os.fork()
         if child == 0:
+            os.write(begins, b"!")
             signal.pause()
+        # Until it runs Python, it has what its parent had open.
+        os.read(begun, 1)
         report.say("child", child)
         os.kill(os.getpid(), signal.SIGKILL)
 
