@@ -51,7 +51,7 @@ PYTHON=python3.12 chooses another Python.
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast test-all test-rest test-pythons test-lowest coverage lint format bench torture docs \
+.PHONY: help setup demo test test-fast test-all test-rest test-heavy test-pythons test-lowest coverage lint format bench torture docs \
 	release lock clean
 
 help:
@@ -75,9 +75,12 @@ test-all:
 	@$(MAKE) --no-print-directory test-rest
 
 # What takes too long for make test; engines, servers and browsers go here, too.
-test-rest: setup
-	@$(PYTEST) -m heavy $(ARGS)
+test-rest:
+	@$(MAKE) --no-print-directory test-heavy
 	@$(MAKE) --no-print-directory test-pythons
+
+test-heavy: setup
+	@$(PYTEST) -m heavy $(ARGS)
 
 test-pythons: setup
 	@$(VENV_PYTHON) -m tools.other_pythons $(ARGS)
