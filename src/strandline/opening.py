@@ -5,7 +5,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.metadata import entry_points
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from strandline.clock import Clock
 from strandline.io import SystemIo, real_parent, real_path
@@ -15,6 +15,7 @@ from strandline.log.examined import Examined
 from strandline.stores.files import FileStore, copy_file_log
 from strandline.stores.memory import MemoryStore
 from strandline.stores.sqlite import SqliteStore, copy_sqlite_log, describe_sqlite
+from strandline.telemetry import tracing_by
 from strandline.tiering import Tier
 from strandline.values import (
     RECORD_BYTES_MAX,
@@ -28,6 +29,9 @@ from strandline.values.arguments import check_flag, check_path
 from strandline.values.extras import install_command
 from strandline.values.log_url import SCHEMES
 from strandline.values.payloads import Encoder
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import TracerProvider
 
 URL_VARIABLE = "STRANDLINE_URL"
 STATE_DIR_VARIABLE = "STRANDLINE_STATE_DIR"
@@ -77,6 +81,7 @@ def open_log(
     queue_depth: int | None = None,
     encoder: Encoder | None = None,
     retention: bool = True,
+    telemetry: "bool | TracerProvider | None" = None,
     **options: Any,
 ) -> Log:
     """Open the log that `url` names; the caller closes it.
@@ -94,22 +99,16 @@ def open_log(
     closes it. `queue_depth` is how many records each subscription holds in memory unless it
     says itself, and `describe()` shows it; None stands for STRANDLINE_QUEUE_DEPTH, or 128.
     An `encoder`, such as `as_json`, is what `log.event` encodes payloads with that are not
-    JSON. With `retention=False` this process leaves it to others to apply the topics'
-    retention in the background. Further `options` are the store's own: `exclusive`,
-    `take_over` and `compression` of `file:`, see `FileStore`; `schema` of `postgresql:`; those
-    of `nats:`, see `JetStreamStore`; `token` of `http:` and `https:`, by default
-    STRANDLINE_TOKEN. InvalidError for whatever is none of these.
+    JSON. With `retention=False` this process leaves it to others to apply the topics' retention
+    in the background. With `telemetry`, True or a `TracerProvider`, appends and deliveries make
+    spans of OpenTelemetry; None stands for STRANDLINE_TELEMETRY. Further `options` are the
+    store's own: `exclusive`, `take_over` and `compression` of `file:`, see `FileStore`;
+    `schema` of `postgresql:`; those of `nats:`, see `JetStreamStore`; `token` of `http:` and
+    `https:`, by default STRANDLINE_TOKEN. InvalidError for whatever is none of these.
     """
     kind, location = _parse(url)
-    for name in ("exclusive", "take_over"):
-        check_flag(name, options.get(name, False))
-    given = {
-        name: value for name, value in options.items() if value is not None and value is not False
-    }
-    if strange := sorted(given.keys() - kind.options):
-        raise InvalidError(
-            "this kind of log has no such options", options=strange, known=sorted(kind.options)
-        )
+    given = _known(options, kind)
+    tracing = tracing_by(telemetry)
     store = kind.open_store(location, mode=Mode.parse(mode), clock=clock, **given)
     try:
         return Log(
@@ -122,10 +121,25 @@ def open_log(
             queue_depth=queue_depth,
             encoder=encoder,
             retention=retention,
+            tracing=tracing,
         )
     except BaseException:
         store.close()
         raise
+
+
+def _known(options: Mapping[str, Any], kind: StoreKind) -> Mapping[str, Any]:
+    """Return the options that were given; InvalidError for one that the store has not."""
+    for name in ("exclusive", "take_over"):
+        check_flag(name, options.get(name, False))
+    given = {
+        name: value for name, value in options.items() if value is not None and value is not False
+    }
+    if strange := sorted(given.keys() - kind.options):
+        raise InvalidError(
+            "this kind of log has no such options", options=strange, known=sorted(kind.options)
+        )
+    return given
 
 
 def describe(url: str | None = None) -> LogDescription:

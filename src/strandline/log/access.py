@@ -1,11 +1,12 @@
 """What a call names, and whether it may be made."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, cast
 
 from strandline.log.draft import kind_of
 from strandline.log.metrics import StoreMetrics
+from strandline.log.registering import check_starts
 from strandline.log.results import TopicName, Value
 from strandline.log.store import (
     DurableStore,
@@ -199,6 +200,19 @@ class Access:
         self.check_mode(Mode.CONSUME)
         self.durable_before(found, number, offset)
         return found, number, whose, name
+
+    def starting(
+        self, topic: TopicName, consumer: str, tenant: str | None, starts: Mapping[int, int]
+    ) -> tuple[StoredTopic, Tenant | None, str, Mapping[Partition, int]]:
+        """Return the same for a consumer that begins at these starts, all of them durable then."""
+        found, whose, name = self.consumer(topic, consumer, tenant)
+        self.check_mode(Mode.CONSUME)
+        if isinstance(starts, Mapping):
+            found = self.with_partitions(found, starts)
+        wanted = check_starts(starts, found.settings.partitions)
+        for number, start in wanted.items():
+            self.durable_before(found, number, start)
+        return found, whose, name, wanted
 
     # --- whether it may be made ---
 

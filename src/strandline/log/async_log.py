@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextvars import copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack, overload
 from uuid import UUID
@@ -328,6 +329,8 @@ class AsyncLog:
     ) -> tuple[HandedOver[MadeT], BoundThread | None]:
         """Have an append made in a thread; return it, and the transaction that it is part of."""
         bound = bound_thread.get()
+        # A span of the caller's is in its context.
+        append = partial(copy_context().run, append)
         if bound is None or (executor := bound.executor) is None:
             return self._queues.setdefault(topic, AppendQueue()).put(append), None
         handed = HandedOver[MadeT]()

@@ -25,7 +25,6 @@ from strandline.log.positions import position_at, resolve
 from strandline.log.queue_depth import check_count, default_queue_depth
 from strandline.log.ranges import ReadLimits, ReadRange
 from strandline.log.receipts import Receipt, Receipts
-from strandline.log.registering import check_starts
 from strandline.log.results import Batches, Claim, TopicName, Value, Watch
 from strandline.log.retention import Retention, offset_at
 from strandline.log.retention_worker import RetentionWorker
@@ -33,6 +32,7 @@ from strandline.log.store import Store, StoreTier
 from strandline.log.terms import AppendTerms, owner, terms_of
 from strandline.log.topic_changes import TopicChanges
 from strandline.log.topics import topic_settings
+from strandline.log.tracing import Tracing, traced
 from strandline.log.transaction import Transaction
 from strandline.log.verifying import proof_head, verify_each, with_findings
 from strandline.values import (
@@ -93,10 +93,11 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         queue_depth: int | None = None,
         encoder: Encoder | None = None,
         retention: bool = True,
+        tracing: Tracing | None = None,
     ) -> None:
         self._encoder = check_encoder(encoder)
         self._queue_depth = None if queue_depth is None else check_count("queue_depth", queue_depth)
-        self._parts = put_together(store, tier, broker, clock)
+        self._parts = put_together(store, tier, broker, clock, tracing)
         self._store = store = self._parts.store
         clock = self._parts.clock
         self._announcer = None if broker is None else Announcer(broker)
@@ -107,8 +108,9 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         bytes_max = check_whole("record_bytes_max", record_bytes_max)
         self._counts = LogCounts()
         parts = (store, self._access.find_to_append, self._retention, bytes_max, self._counts)
-        self._appends = Appends(*parts, clock=clock, on_topic=self._worker.begin)
-        self._changes = TopicChanges(store, self._access, self._appends, self._retention, clock)
+        appends = Appends(*parts, clock=clock, on_topic=self._worker.begin)
+        self._changes = TopicChanges(store, self._access, appends, self._retention, clock)
+        self._appends = traced(appends, tracing)
         self._appenders = None if broker else self._appends.appenders
         self._described = partial(describe_topic, store, self._access)
 
@@ -329,16 +331,9 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         tenant: str | None = None,
         generation: int | None = None,
     ) -> Mapping[Partition, Offset]:
-        found, whose, name = self._access.consumer(topic, consumer, tenant)
-        self._access.check_mode(Mode.CONSUME)
-        if isinstance(starts, Mapping):
-            found = self._access.with_partitions(found, starts)
-        wanted = check_starts(starts, found.settings.partitions)
-        for number, start in wanted.items():
-            self._access.durable_before(found, number, start)
-        return self._cursors.register(
-            found, whose, name, wanted, check_limit("generation", generation)
-        )
+        found, whose, name, wanted = self._access.starting(topic, consumer, tenant, starts)
+        generation = check_limit("generation", generation)
+        return self._cursors.register(found, whose, name, wanted, generation)
 
     def claim(
         self, topic: TopicName, consumer: str, partition: int, *, tenant: str | None = None

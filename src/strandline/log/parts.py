@@ -11,6 +11,7 @@ from strandline.values import InvalidError, Mode, Topic
 
 if TYPE_CHECKING:
     from strandline.log.log import Log
+    from strandline.log.tracing import Tracing
 
 
 class LogParts(NamedTuple):
@@ -21,16 +22,23 @@ class LogParts(NamedTuple):
     tier: StoreTier | None
     broker: Broker | None
     clock: Clock
+    tracing: "Tracing | None"
 
 
 def put_together(
-    store: Store[Any], tier: StoreTier | None, broker: Broker | None, clock: Clock | None
+    store: Store[Any],
+    tier: StoreTier | None,
+    broker: Broker | None,
+    clock: Clock | None,
+    tracing: "Tracing | None" = None,
 ) -> LogParts:
     """Return the parts, the tier over the store; InvalidError for a URL in place of a store."""
     if isinstance(store, str | os.PathLike):
         raise InvalidError("a log is opened by its URL with strandline.open", url=str(store))
     clock = clock if clock is not None else SystemClock()
-    return LogParts(store if tier is None else tier.over(store, clock), tier, broker, clock)
+    return LogParts(
+        store if tier is None else tier.over(store, clock), tier, broker, clock, tracing
+    )
 
 
 def check_log(log: object) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 
+from strandline.log.event_headers import with_headers
 from strandline.log.results import Value
 from strandline.values import Event, InvalidError
 from strandline.values.delivery_time import DELIVER_AT, delivery_time
@@ -33,6 +34,4 @@ def _scheduled(value: Value, text: str) -> Value:
             deliver_at=text,
             event_deliver_at=known,
         )
-    kind, payload, key, _, occurred_at_us = value.parts()
-    headers = Event(kind, headers={**value.headers, DELIVER_AT: text}).headers_json
-    return Event.load(kind, payload, key, headers, occurred_at_us)
+    return with_headers(value, {DELIVER_AT: text})

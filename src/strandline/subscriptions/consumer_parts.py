@@ -17,6 +17,7 @@ from strandline.subscriptions.deliveries import Deliveries
 from strandline.subscriptions.pages import FailedRecord
 from strandline.subscriptions.passed_over import PassedOver
 from strandline.subscriptions.rebalancing import Rebalancing
+from strandline.subscriptions.received import tracing_of
 from strandline.subscriptions.redriven import Redriven
 from strandline.subscriptions.settlement import Settlement
 from strandline.subscriptions.stepping import Steps
@@ -115,6 +116,7 @@ def consumer_parts(log: Log, whose: ConsumerName, settings: ConsumerSettings) ->
         rebalancing=rebalancing,
         clock=clock,
         passed_over=passed_over,
+        on_found=tracing_of(log, whose),
     )
     return ConsumerParts(
         *(subscription, counting, redriven, membership, acks, dead_letters, deliveries),

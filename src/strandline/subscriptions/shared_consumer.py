@@ -15,6 +15,7 @@ from strandline.log import Log, TopicName, check_blocking, parts_of
 from strandline.log.off_loop import in_thread
 from strandline.log.queue_depth import check_count
 from strandline.subscriptions.blocked_keys import BlockedKeys, OnDeadLetter, is_blocking
+from strandline.subscriptions.consumer_name import ConsumerName
 from strandline.subscriptions.dead_letters import append_dead_letter, dead_letter_topic_name
 from strandline.subscriptions.deadline import deadline_in, is_over
 from strandline.subscriptions.delivery import NEVER_HANDLED, Delivery, record_of
@@ -33,6 +34,7 @@ from strandline.subscriptions.queue_state import (
     with_leases,
 )
 from strandline.subscriptions.queue_store import QueueStore
+from strandline.subscriptions.received import tracing_of
 from strandline.subscriptions.redriven_queue import RedrivenQueue
 from strandline.subscriptions.stream import Stream
 from strandline.subscriptions.waiting import due_in
@@ -133,6 +135,8 @@ class SharedConsumer(Stream[Delivery]):
         self._is_closed = False
         self._turn = self._clock.random_bytes(1)[0]
         self._watch = log.watch()
+        whose = ConsumerName(self._topic, self._name, self._tenant)
+        self._on_found = tracing_of(log, whose)
         self._redriven = RedrivenQueue(
             log, self._topic, self._name, self._tenant, self._new_redriven_reader
         )
@@ -211,6 +215,8 @@ class SharedConsumer(Stream[Delivery]):
         found: list[Delivery] = []
         while self._ready and len(found) < most:
             found.append(self._ready.popleft())
+        if self._on_found is not None:
+            self._on_found(found)
         return found
 
     def _wait_s(self, deadline: float | None) -> float:

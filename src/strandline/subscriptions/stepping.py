@@ -1,5 +1,7 @@
 """One step of a consumer: deliveries, as soon as there are any. For threads and for loops."""
 
+from collections.abc import Callable
+
 from strandline.clock import Clock
 from strandline.log.off_loop import in_thread
 from strandline.subscriptions.async_subscription import AsyncSubscription
@@ -27,6 +29,7 @@ class Steps:
         rebalancing: Rebalancing,
         clock: Clock,
         passed_over: PassedOver,
+        on_found: Callable[[list[Delivery]], None] | None,
     ) -> None:
         self._subscription = subscription
         self._deliveries = deliveries
@@ -34,6 +37,7 @@ class Steps:
         self._rebalancing = rebalancing
         self._clock = clock
         self._passed_over = passed_over
+        self._on_found = on_found
 
     def take(self, timeout_s: float | None, limits: FetchLimits | None) -> list[Delivery]:
         """Return what there is within the limits, one delivery without limits.
@@ -53,11 +57,14 @@ class Steps:
                 is_last = False
             elif is_last:
                 self._look_for_redriven()
-                return self._hand_over(limits)
+                found = self._hand_over(limits)
+                break
             else:
                 wait_s = self._deliveries.wait_s(deadline)
                 self._deliveries.put(self._subscription.next(wait_s))
                 is_last = is_over(self._clock, deadline)
+        if self._on_found is not None:
+            self._on_found(found)
         return found
 
     async def take_on_loop(
@@ -80,11 +87,14 @@ class Steps:
             elif is_last:
                 if self._redriven.is_expected:
                     await in_thread(self._look_for_redriven)
-                return self._hand_over(limits)
+                found = self._hand_over(limits)
+                break
             else:
                 wait_s = self._deliveries.wait_s(deadline)
                 self._deliveries.put(await records.next(wait_s))
                 is_last = is_over(self._clock, deadline)
+        if self._on_found is not None:
+            self._on_found(found)
         return found
 
     def _is_upkeep_due(self) -> bool:

@@ -14,6 +14,7 @@ from strandline.groups import Assigned, AssignmentEvent
 from strandline.log import Log
 from strandline.subscriptions import AsyncConsumer, Delivery
 from strandline.subscriptions.pages import POLL_S
+from strandline.subscriptions.received import processing_of
 from strandline.triggers.alarm import Alarm, wait_until
 from strandline.triggers.counters import Counters
 from strandline.triggers.entry import ActiveDelivery, TooOftenError, is_async, light
@@ -49,6 +50,7 @@ class Dispatch:
         self.counters = Counters()
         self._clock = clock
         self._gate = gate
+        self._processing = processing_of(log, topic, trigger.name)
         self._wanted = wanted(log, topic, trigger.where)
         self._keys: HandledKeys | None = None
         if trigger.dedupe_key is not None:
@@ -340,12 +342,13 @@ class Dispatch:
         arguments: tuple[Any, ...] = (record,)
         if self.trigger.takes_delivery:
             arguments = record, Delivery(record, entry.count)
-        if is_async(function):
-            await function(*arguments)
-        else:
-            result = await self._workers.run(function, *arguments)
-            if inspect.isawaitable(result):
-                await result
+        with self._processing(record):
+            if is_async(function):
+                await function(*arguments)
+            else:
+                result = await self._workers.run(function, *arguments)
+                if inspect.isawaitable(result):
+                    await result
 
     def _fail(self, entry: ActiveDelivery, error: BaseException) -> None:
         if entry.attempt >= self._attempts_max or isinstance(error, TooOftenError):

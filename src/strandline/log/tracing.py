@@ -1,0 +1,92 @@
+"""What a log tells of the way of its records, for traces. See design 0125."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+from strandline.log.appending import Appends
+from strandline.log.receipts import Receipt, Receipts
+from strandline.log.results import TopicName, Value
+from strandline.log.terms import Terms
+from strandline.values import Record
+
+
+class SentSpan(Protocol):
+    """An append that is under way."""
+
+    def carried(self, value: Value) -> Value:
+        """Return the value with the span in its headers, if it is an event without one."""
+
+    def stored(self, partition: int, offset: int) -> None:
+        """Note where the record is."""
+
+
+class Tracing(Protocol):
+    """Makes spans. Any thread may call it; none of its calls raises."""
+
+    def sending(self, topic: str, count: int) -> AbstractContextManager[SentSpan]:
+        """Return a block for an append of so many values, with its span current inside."""
+
+    def continuing(self, headers: Mapping[str, str]) -> AbstractContextManager[None]:
+        """Return a block that is part of the span in the headers of a request, if it has one."""
+
+    def received(self, topic: str, consumer: str, records: Iterable[Record]) -> None:
+        """Note that a consumer got these records."""
+
+    def processing(
+        self, topic: str, consumer: str, record: Record
+    ) -> AbstractContextManager[object]:
+        """Return a block for a function that handles a record, with its span current inside."""
+
+
+class TracedAppends:
+    """Appends values, each append with a span that its events carry in their headers."""
+
+    #: The core makes no spans.
+    appenders = None
+
+    def __init__(self, appends: Appends, tracing: Tracing) -> None:
+        self._appends = appends
+        self._tracing = tracing
+        self.knows = appends.knows
+
+    def append(
+        self,
+        topic: TopicName,
+        value: Value,
+        key: str | None,
+        terms: Terms,
+        *,
+        may_wait: bool = True,
+    ) -> Receipt:
+        """As `Appends.append`."""
+        with self._tracing.sending(_name(topic), 1) as span:
+            receipt = self._appends.append(
+                topic, span.carried(value), key, terms, may_wait=may_wait
+            )
+            if may_wait:
+                span.stored(receipt.partition, receipt.offset)
+            return receipt
+
+    def append_many(
+        self,
+        topic: TopicName,
+        values: Sequence[Value],
+        keys: Sequence[str | None] | None,
+        terms: Terms,
+        *,
+        may_wait: bool = True,
+    ) -> Receipts:
+        """As `Appends.append_many`."""
+        with self._tracing.sending(_name(topic), len(values)) as span:
+            carried = [span.carried(value) for value in values]
+            return self._appends.append_many(topic, carried, keys, terms, may_wait=may_wait)
+
+
+def traced(appends: Appends, tracing: Tracing | None) -> Appends | TracedAppends:
+    """Return what appends, with spans if there is something that makes them."""
+    return appends if tracing is None else TracedAppends(appends, tracing)
+
+
+def _name(topic: TopicName) -> str:
+    return str(getattr(topic, "name", topic))

@@ -1,0 +1,33 @@
+"""Spans for what consumers get and functions handle."""
+
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+
+from strandline.log import Log
+from strandline.log.parts import parts_of
+from strandline.subscriptions.consumer_name import ConsumerName
+from strandline.subscriptions.delivery import Delivery
+from strandline.values import Record, Topic
+
+
+def tracing_of(log: Log, whose: ConsumerName) -> Callable[[Iterable[Delivery]], None] | None:
+    """Return what notes deliveries of a consumer for traces; None for a log without."""
+    tracing = parts_of(log).tracing
+    if tracing is None:
+        return None
+
+    def note(deliveries: Iterable[Delivery]) -> None:
+        tracing.received(whose.topic.name, whose.name, [each.record for each in deliveries])
+
+    return note
+
+
+def processing_of(
+    log: Log, topic: Topic, name: str
+) -> Callable[[Record], AbstractContextManager[object]]:
+    """Return what makes a block for each record that a function handles."""
+    tracing = parts_of(log).tracing
+    if tracing is None:
+        return lambda _: nullcontext()
+    return partial(tracing.processing, topic.name, name)
