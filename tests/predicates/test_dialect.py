@@ -319,6 +319,8 @@ def test_what_is_wrong_is_reported_with_its_position(text: str, position: int) -
         "n <=> 0 AND 1 / n > 0",
         "n + 1 > NULL",
         "n + 1 > 0 AND id = NULL",
+        "n + 1 > 0 AND n NOT IN (1, 2, NULL)",
+        "NOT (n = 1 OR n IN (2, NULL)) AND n + 1 > 0",
         "TRY_CAST(s AS INT) = 5 AND n + 1 > 0",
         "(ok OR s = 'a') AND n + 1 > 0",
         "concat(s, 'a') = 'aa' AND n + 1 > 0",

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import strandline as sl
-from strandline.subscriptions import Delivery, SharedConsumer, outstanding, shared_consumer
+from strandline.subscriptions import Delivery, SharedConsumer, outstanding, queue_leasing
 from strandline.testing import FakeClock
 from strandline.triggers import redrive
 from strandline.values.delivery_time import DELIVER_AT
@@ -371,7 +371,7 @@ def test_so_many_may_wait_and_then_a_partition_is_read_on_as_they_come(
     log: sl.Log, clock: FakeClock, is_shared: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(outstanding, "WAITING_MAX", 4)
-    monkeypatch.setattr(shared_consumer, "WINDOW", 4)
+    monkeypatch.setattr(queue_leasing, "WINDOW", 4)
     for number in range(6):
         put(log, number, deliver_at=after(clock, 60 + number))
     put(log, 6)
@@ -396,7 +396,7 @@ def test_a_long_wait_does_not_stop_the_others(
     log: sl.Log, clock: FakeClock, is_shared: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(outstanding, "OUTSTANDING_MAX", 8)
-    monkeypatch.setattr(shared_consumer, "WINDOW", 8)
+    monkeypatch.setattr(queue_leasing, "WINDOW", 8)
     put(log, 0, deliver_at=after(clock, 60))
     reader = joined(log, clock, shared=is_shared)
     for number in range(1, 30):

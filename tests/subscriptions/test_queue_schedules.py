@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from strandline.subscriptions import held_deliveries, queue_state, shared_consumer
+from strandline.subscriptions import held_deliveries, queue_leasing, queue_state
 from strandline.subscriptions.held_deliveries import HeldDeliveries
 from strandline.subscriptions.queue_records import QueueRecord, Sight
 from strandline.subscriptions.queue_state import Lease, QueueState
@@ -88,6 +88,11 @@ def skipped_lost(state: QueueState, offsets: Any, *given: Any) -> QueueState:
     return msgspec.structs.replace(changed, leases=kept)
 
 
+def all_left_out(state: QueueState, end: int, *_: Any) -> QueueState:
+    gone = range(state.next, end)
+    return _with_settled(msgspec.structs.replace(state, next=max(state.next, end)), gone)
+
+
 def nacks_lost(self: SharedConsumer, record: Any, **_: Any) -> bool:
     self._held.settle(record.record.partition, [record.record.offset])
     return False
@@ -105,14 +110,15 @@ BUGS: dict[str, tuple[object, str, Callable[..., Any]]] = {
     "fence left out": (HeldDeliveries, "_is_ours", no_fence),
     "cursor before gap": (held_deliveries, "with_settled", cursor_before_gap),
     "gaps forgotten": (held_deliveries, "with_settled", gaps_forgotten),
-    "leases ignored": (shared_consumer, "available", leases_ignored),
-    "times ignored": (shared_consumer, "available", times_ignored),
-    "keys ignored": (shared_consumer, "available", keys_ignored),
-    "deliveries counted twice": (shared_consumer, "with_leases", counted_twice),
-    "skipped records lost": (shared_consumer, "with_leases", skipped_lost),
+    "leases ignored": (queue_leasing, "available", leases_ignored),
+    "times ignored": (queue_leasing, "available", times_ignored),
+    "keys ignored": (queue_leasing, "available", keys_ignored),
+    "deliveries counted twice": (queue_leasing, "with_leases", counted_twice),
+    "skipped records lost": (queue_leasing, "with_leases", skipped_lost),
+    "wanted and left out": (queue_leasing, "passed_over", all_left_out),
     "nacks lost": (SharedConsumer, "nack", nacks_lost),
     "lease not renewed": (SharedConsumer, "extend", not_extended),
-    "deliveries not counted": (shared_consumer, "with_leases", not_counted),
+    "deliveries not counted": (queue_leasing, "with_leases", not_counted),
 }
 
 

@@ -14,7 +14,7 @@ from strandline.subscriptions.held_deliveries import HeldDeliveries
 from strandline.subscriptions.queue_state import QueueState
 from strandline.subscriptions.queue_store import QueueStore
 from strandline.testing import FakeClock
-from strandline.triggers import redrive
+from strandline.triggers import dead_letters, redrive
 
 WAIT_S = 60.0
 
@@ -220,3 +220,25 @@ def test_an_ack_of_something_else_says_what_to_pass(wrong: Any, log: sl.Log) -> 
         alone.ack(wrong)
 
     assert str(shared.value) == str(own.value).replace("records", "delivered")
+
+
+@pytest.mark.parametrize("settle", ["ack", *SETTLED])
+def test_a_member_that_dead_letters_its_own_last_delivery_has_lost_it(
+    log: sl.Log, settle: str
+) -> None:
+    fill(log, 2)
+    member = join(log, deliveries_max=1, visibility_s=10)
+    (late,) = member.fetch(1, timeout_s=0)
+    clock = parts_of(log).clock
+    assert isinstance(clock, FakeClock)
+    clock.advance(10)
+    (other,) = member.fetch(timeout_s=0)
+    assert other.record.offset == 1
+    assert [each.record_offset for each in dead_letters(log, "jobs")] == [0]
+
+    with pytest.raises(sl.ConflictError, match="another member has it, or had"):
+        getattr(member, settle)(late)
+
+    assert len([*dead_letters(log, "jobs")]) == 1
+    member.ack(other)
+    assert log.cursor("jobs", "workers", 0) == 2

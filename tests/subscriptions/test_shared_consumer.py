@@ -333,7 +333,6 @@ def test_wrong_calls_are_refused(log: sl.Log, join: Join) -> None:
         "lease_s",
         "commit_every",
         "commit_every_s",
-        "where",
         "read_ahead",
     ],
 )

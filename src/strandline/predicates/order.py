@@ -46,15 +46,35 @@ def check_order(node: Node, text: str) -> None:
     parts = parts_of(node)
     for at, part in enumerate(parts):
         if part.can_fail:
-            if any(each.is_literal for each in parts):
+            if any(_is_never_true(each) for each in parts):
                 raise UnsupportedPredicateError(
-                    "the result does not depend on this, which can fail: NULL stands beside it",
+                    "the result does not depend on this, which can fail: what stands beside it "
+                    "is never true, for its NULL",
                     position=part.position,
                     text=text,
                 )
             _check_part(part, text)
             _check_place(part, parts[:at], parts[at + 1 :], text)
             _check_neighbours(part, (*parts[:at], *parts[at + 1 :]), text)
+
+
+def _is_never_true(part: Node) -> bool:
+    """Whether Spark knows without looking that no row passes the part: it drops all of it."""
+    if part.op == "not":
+        return _is_never_false(part.inputs[0])
+    if part.op in {"and", "or"}:
+        return (any if part.op == "and" else all)(map(_is_never_true, part.inputs))
+    return part.is_literal and part.detail is not True
+
+
+def _is_never_false(part: Node) -> bool:
+    if part.op == "not":
+        return _is_never_true(part.inputs[0])
+    if part.op in {"and", "or"}:
+        return (all if part.op == "and" else any)(map(_is_never_false, part.inputs))
+    if part.op == "in":
+        return any(each.is_literal and each.detail is None for each in part.inputs[1:])
+    return part.is_literal and part.detail is not False
 
 
 def _check_part(part: Node, text: str) -> None:

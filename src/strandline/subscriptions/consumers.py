@@ -15,7 +15,6 @@ _OF_GROUPS: Final = {
     "lease_s": "say with visibility_s for how long a delivery is its member's",
     "commit_every": "an ack is stored at once, pass many records in one call",
     "commit_every_s": "an ack is stored at once, pass many records in one call",
-    "where": "ack what does not match, or read a topic of what does",
     "read_ahead": "say with the max_records of fetch how many are delivered together",
 }
 

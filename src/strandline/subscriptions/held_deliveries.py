@@ -102,6 +102,16 @@ class HeldDeliveries:
         self.drop(partition, offsets)
         return lost
 
+    def settle_unseen(self, record: Record, deliveries: int) -> None:
+        """Settle a record that was leased and goes to no caller; one that has it has lost it."""
+        place = record.partition, record.offset
+        with self._lock:
+            before = self._held.get(place)
+        self.add(record, deliveries)
+        self.settle(record.partition, [record.offset])
+        if before is not None:
+            self.add(*before)
+
     def replace(self, record: Record, replaced: Callable[[Lease], Lease]) -> None:
         """Replace the entry of a record that this member has; ConflictError if it has not."""
         partition, offset = record.partition, record.offset

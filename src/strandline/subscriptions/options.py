@@ -34,6 +34,7 @@ class QueueOptions(TypedDict, total=False):
     order: Literal["key"] | None
     clock: Clock | None
     on_dead_letter: OnDeadLetter
+    where: str
 
 
 class ConsumerOptions(TypedDict, total=False):

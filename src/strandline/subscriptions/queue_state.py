@@ -12,7 +12,7 @@ from uuid import UUID
 
 import msgspec
 
-from strandline.subscriptions.queue_records import Sight
+from strandline.subscriptions.queue_records import QueueRecord, Sight
 
 FREE: Final = ""
 """The holder of a record that waits to be delivered again."""
@@ -107,24 +107,70 @@ def _unsettled(state: QueueState, end: int, sight: Sight) -> Iterator[tuple[int,
     """Yield each open record: when it may be delivered, and whether it never was."""
     for each in state.leases:
         yield each.offset, each.until_us, not each.count
-    for offset in range(state.next, end):
-        yield offset, sight(offset).due_us, True
+    for offset, seen in _ahead(state.next, end, sight):
+        if not seen.passed_to:
+            yield offset, seen.due_us, True
+
+
+def _ahead(start: int, end: int, sight: Sight) -> Iterator[tuple[int, QueueRecord]]:
+    """Yield each record in [start, end), and of those that are left out one of each run."""
+    offset = start
+    while offset < end:
+        seen = sight(offset)
+        yield offset, seen
+        offset = max(offset + 1, seen.passed_to)
 
 
 def with_leases(
     state: QueueState, offsets: Iterable[int], holder: str, until_us: int, sight: Sight
 ) -> QueueState:
     """Return the state with these records delivered to a member, once more."""
+    chosen = [*offsets]
+    last = max(chosen, default=-1)
+    state = _advanced(state, last, sight)
     known = {each.offset: each for each in state.leases}
-    following = state.next
-    for offset in offsets:
+    for offset in chosen:
         count = known[offset].count if offset in known else 0
-        # Records that were passed over, for their key or their time, wait without a holder.
-        for skipped in range(following, offset):
-            known[skipped] = Lease(skipped, 0, sight(skipped).due_us, FREE)
-        following = max(following, offset + 1)
         known[offset] = Lease(offset, count + 1, until_us, holder)
+    following = max(state.next, last + 1)
     return msgspec.structs.replace(state, next=following, leases=_in_order(known.values()))
+
+
+def _advanced(state: QueueState, end: int, sight: Sight) -> QueueState:
+    """Return the state with `next` at `end`, or past a run that is left out and goes beyond.
+
+    What is passed over, for its key or its time, waits without a holder; what is left out is
+    settled.
+    """
+    runs, entries = [], []
+    following = state.next
+    for offset, seen in _ahead(state.next, end, sight):
+        following = max(offset + 1, seen.passed_to)
+        if seen.passed_to:
+            runs.append((offset, following))
+        else:
+            entries.append(Lease(offset, 0, seen.due_us, FREE))
+    if following == state.next:
+        return state
+    leases = (*state.leases, *entries)
+    moved = msgspec.structs.replace(state, next=following, leases=leases)
+    return _with_runs(moved, runs) if runs else moved
+
+
+def passed_over(state: QueueState, end: int, sight: Sight) -> QueueState:
+    """Return the state with those settled that are left out and were never delivered."""
+    passed = [seen.passed_to for _, seen in _ahead(state.next, end, sight)]
+    return _advanced(state, max(passed, default=0), sight)
+
+
+def without_left_out(state: QueueState, now_us: int, sight: Sight) -> QueueState:
+    """Return the state with those settled that are left out, wait, and are no member's."""
+    runs = [
+        (each.offset, each.offset + 1)
+        for each in state.leases
+        if (not each.holder or each.until_us <= now_us) and sight(each.offset).passed_to
+    ]
+    return _with_runs(state, runs) if runs else state
 
 
 def with_lease(state: QueueState, lease: Lease) -> QueueState:
@@ -144,19 +190,19 @@ def given_back(state: QueueState, holder: str) -> QueueState:
 
 def with_settled(state: QueueState, offsets: Iterable[int]) -> QueueState:
     """Return the state with these records settled; the floor follows."""
-    gone = {each for each in offsets if each >= state.floor}
-    runs = _joined((*state.settled, *((each, each + 1) for each in gone)))
+    return _with_runs(state, ((each, each + 1) for each in offsets))
+
+
+def _with_runs(state: QueueState, settled: Iterable[tuple[int, int]]) -> QueueState:
+    gone = (run for run in settled if run[1] > state.floor)
+    runs = _joined((*state.settled, *gone))
     floor = state.floor
     if runs and runs[0][0] <= floor:
-        floor = max(floor, runs[0][1])
+        floor = runs[0][1]
         runs = runs[1:]
-    return msgspec.structs.replace(
-        state,
-        floor=floor,
-        next=max(state.next, floor),
-        settled=runs,
-        leases=tuple(each for each in state.leases if each.offset not in gone),
-    )
+    after = msgspec.structs.replace(state, floor=floor, next=max(state.next, floor), settled=runs)
+    leases = tuple(each for each in state.leases if not after.is_settled(each.offset))
+    return msgspec.structs.replace(after, leases=leases)
 
 
 def moved_to(state: QueueState, floor: int) -> QueueState:

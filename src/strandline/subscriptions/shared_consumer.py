@@ -7,7 +7,6 @@ import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from strandline.clock import Clock, SystemClock
@@ -22,21 +21,15 @@ from strandline.subscriptions.delivery import NEVER_HANDLED, Delivery, record_of
 from strandline.subscriptions.held_deliveries import HeldDeliveries
 from strandline.subscriptions.outstanding import DELIVERIES_MAX
 from strandline.subscriptions.pages import POLL_S
+from strandline.subscriptions.queue_leasing import QueueLeasing
 from strandline.subscriptions.queue_partitions import QueuePartitions
 from strandline.subscriptions.queue_records import QueueRecords
-from strandline.subscriptions.queue_state import (
-    FREE,
-    NONE_BLOCKED,
-    Lease,
-    QueueState,
-    available,
-    next_due_us,
-    with_leases,
-)
+from strandline.subscriptions.queue_state import FREE, Lease
 from strandline.subscriptions.queue_store import QueueStore
 from strandline.subscriptions.received import tracing_of
 from strandline.subscriptions.redriven_queue import RedrivenQueue
 from strandline.subscriptions.stream import Stream
+from strandline.subscriptions.subscribing import screens_for
 from strandline.subscriptions.waiting import due_in
 from strandline.values import (
     EARLIEST,
@@ -53,7 +46,7 @@ from strandline.values import (
     check_consumer_name,
     parse_tenant,
 )
-from strandline.values.arguments import INT64_MAX, check_items, check_seconds, check_whole
+from strandline.values.arguments import check_items, check_seconds, check_whole
 from strandline.values.names import check_text
 from strandline.values.prompt import prompt_text
 from strandline.writes.loops import check_on_asyncio
@@ -63,9 +56,6 @@ if TYPE_CHECKING:
 
 VISIBILITY_S: Final = 30.0
 """For how long a delivered record is hidden from other members, unless that is extended."""
-
-WINDOW: Final = 4096
-"""How many records of a partition are delivered or wait before no more are."""
 
 #: How soon is looked again for what another member may free at any moment.
 _SOON_S: Final = 0.05
@@ -92,6 +82,11 @@ class SharedConsumer(Stream[Delivery]):
     An event that was appended with `deliver_at` comes once it is due, and holds up nothing
     until then. Of a partition, WINDOW records are leased or wait at a time.
 
+    With `where`, a predicate as for `subscribe`, only what matches comes. The rest is settled
+    without a lease as it is passed, for all members, and holds up neither the cursor, nor its
+    key, nor a later record; open all members of a name with the same predicate. A record on
+    which the predicate fails is dead-lettered. What is redriven comes whether it matches or not.
+
     Any thread may call `ack`, `nack`, `extend` and `dead_letter`; one at a time reads.
     """
 
@@ -108,6 +103,7 @@ class SharedConsumer(Stream[Delivery]):
         order: str | None = None,
         clock: Clock | None = None,
         on_dead_letter: OnDeadLetter = "continue",
+        where: str = "",
     ) -> None:
         super().__init__()
         check_blocking(log)
@@ -123,11 +119,10 @@ class SharedConsumer(Stream[Delivery]):
         self._member = str(self._clock.new_id())
         self._queue = QueueStore(log, self._topic, self._name, self._tenant)
         blocks = is_blocking(on_dead_letter)
-        self._blocked = BlockedKeys(log, self._topic, self._name, self._tenant) if blocks else None
         self._is_by_key = order == "key" or blocks
-        self._sight = QueueRecords(log, self._topic)
-        #: When the next record of each partition is due that waits for its time.
-        self._due_us: dict[int, int] = {}
+        screens = screens_for(log, [self._topic], where) or {}
+        self._records = QueueRecords(log, self._topic, screens.get(self._topic))
+        self._leasing = self._new_leasing(blocks_keys=blocks)
         self._dead_letter_topic = dead_letter_topic_name(self._topic)
         self._held = HeldDeliveries(self._queue, self._topic, self._member)
         self._turn_to_settle = threading.RLock()
@@ -228,7 +223,7 @@ class SharedConsumer(Stream[Delivery]):
     def _is_due_soon(self) -> bool:
         """Whether a member may free a record, or one becomes due, before the next poll."""
         soon_us = self._clock.now_us() + round(POLL_S * _US)
-        if any(due_us <= soon_us for due_us in self._due_us.values()):
+        if self._leasing.is_one_due(soon_us):
             return True
         for partition in range(self._partitions.count):
             leases = self._queue.look(partition).leases
@@ -318,7 +313,7 @@ class SharedConsumer(Stream[Delivery]):
         self._ready = deque(kept)
 
     def lag(self) -> Mapping[Partition, int]:
-        """Return for each partition how many records are not acked."""
+        """Return for each partition how many records are neither acked nor left out by now."""
         found = {}
         for number in range(self._partitions.count):
             state = self._queue.look(number)
@@ -339,6 +334,7 @@ class SharedConsumer(Stream[Delivery]):
         with contextlib.suppress(StrandlineError):
             self._held.give_back()
             self._redriven.close()
+            self._leasing.store_passed()
         self._partitions.leave()
 
     async def __aenter__(self) -> AsyncSharedConsumer:
@@ -362,34 +358,29 @@ class SharedConsumer(Stream[Delivery]):
             clock=self._clock,
         )
 
+    def _new_leasing(self, *, blocks_keys: bool) -> QueueLeasing:
+        whose = self._log, self._topic, self._name, self._tenant
+        return QueueLeasing(
+            *(self._log, self._topic, self._queue, self._records),
+            member=self._member,
+            visibility_s=self._visibility_s,
+            is_by_key=self._is_by_key,
+            blocked=BlockedKeys(*whose) if blocks_keys else None,
+            clock=self._clock,
+        )
+
     def _lease(self, partition: int, most: int) -> bool:
         """Have records of a partition delivered to this member; False if there is none."""
-        high = self._log.marks(self._topic, partition).high
-        now_us = self._clock.now_us()
-        until_us = due_in(self._clock, self._visibility_s)
-        sight = self._sight.of(partition)
-
-        def lease(state: QueueState) -> tuple[QueueState, tuple[list[int], int | None]]:
-            end = min(int(high), state.next + max(0, WINDOW - len(state.leases)))
-            blocked = self._blocked_of(partition)
-            ready = available(state, end, now_us, sight, by_key=self._is_by_key, blocked=blocked)
-            chosen = [*islice(ready, most)]
-            due = None if chosen else next_due_us(state, end, now_us, sight)
-            return with_leases(state, chosen, self._member, until_us, sight), (chosen, due)
-
-        state, (chosen, due_us) = self._queue.change(partition, lease)
-        self._due_us[partition] = INT64_MAX if due_us is None else due_us
-        leases = {each.offset: each for each in state.leases}
-        for offset in chosen:
-            self._hand_over(partition, leases[offset])
-        return bool(chosen)
-
-    def _blocked_of(self, partition: int) -> Mapping[str, int]:
-        """Return which keys wait behind a dead letter, also one that another member wrote."""
-        if self._blocked is None:
-            return NONE_BLOCKED
-        self._blocked.look()
-        return self._blocked.first_of(partition)
+        while True:
+            leased = self._leasing.lease(partition, most)
+            for each in leased.leases:
+                self._hand_over(partition, each)
+            if self._ready:
+                return True
+            if not (leased.leases or leased.is_more):
+                return False
+            # All of it was left out, or dead-lettered, and there is more.
+            self._check_open()
 
     def _hand_over(self, partition: int, lease: Lease) -> None:
         try:
@@ -397,14 +388,17 @@ class SharedConsumer(Stream[Delivery]):
         except TrimmedError:
             # Removed by force a moment ago: no member gets it.
             return
-        self._held.add(record, lease.count)
-        if lease.count > self._deliveries_max:
-            # Each member that had it has died, or let its lease run out.
-            self._append_dead_letter(record, lease.count - 1, NEVER_HANDLED)
-            # If it took so long that another member has it, that one does the same.
-            self._held.settle(partition, [lease.offset])
+        sifted = self._records.sifted(record)
+        if isinstance(sifted, Record) and lease.count <= self._deliveries_max:
+            self._held.add(sifted, lease.count)
+            self._ready.append(Delivery(sifted, lease.count))
             return
-        self._ready.append(Delivery(record, lease.count))
+        if sifted is not None:
+            # Each member that had it has died, or let its lease run out; or the predicate fails.
+            reason = NEVER_HANDLED if isinstance(sifted, Record) else str(sifted)
+            self._append_dead_letter(record, lease.count - 1, reason)
+        # If it took so long that another member has it, that one does the same.
+        self._held.settle_unseen(record, lease.count)
 
     @contextlib.contextmanager
     def _settling(self) -> Iterator[None]:

@@ -106,7 +106,7 @@ def subscribe(
     added = None
     if partitions is None and not isinstance(start, Mapping):
         added = AddedPartitions(log, topics, start, consumer, reader.tenant)
-    screens = _screens(log, topics, where)
+    screens = screens_for(log, topics, where)
     made = _opened(log, topics, screens, reader, clock=clock or SystemClock(), added=added)
     return _begun(made, log, starts, reader)
 
@@ -125,7 +125,7 @@ def records_for_consumer(
     depth = log.queue_depth if read_ahead is None else check_count("read_ahead", read_ahead)
     topics = _topics(log, topic)
     reader = _Reader(consumer, tenant, False, False, depth, delivers_failed=True)
-    screens = _screens(log, topics, where)
+    screens = screens_for(log, topics, where)
     return _opened(log, topics, screens, reader, clock=clock, added=None)
 
 
@@ -200,7 +200,8 @@ def _topics(log: Log, names: TopicName | Sequence[TopicName]) -> Mapping[Topic, 
     return {topic: log.describe_topic(topic).settings.partitions for topic in topics}
 
 
-def _screens(log: Log, topics: Iterable[Topic], where: str) -> Mapping[Topic, Screen] | None:
+def screens_for(log: Log, topics: Iterable[Topic], where: str) -> Mapping[Topic, Screen] | None:
+    """Return a screen for each topic; None without a predicate."""
     where = check_text(where, "predicate")
     if not where.strip():
         return None
