@@ -36,6 +36,7 @@ from torture import (
     predicates,
     processes,
     queues,
+    servers,
     sinks,
 )
 
@@ -109,6 +110,7 @@ TORTURES = (
     Torture(f"PostgreSQL outboxes with {postgres.KILLS_PER_LOG} kills", postgres.kill_blocks, 50),
     Torture(f"NATS servers with {jetstream.KILLS_PER_SERVER} kills", jetstream.kill_server, 15),
     Torture(f"NATS clusters with {jetstream.KILLS_PER_CLUSTER} kills", jetstream.kill_cluster, 20),
+    Torture(f"served logs with {servers.KILLS_PER_SERVER} kills", servers.kill_server, 15),
     Torture("lives of a work queue", queues.live_queue, 500),
     Torture("lives of a consumer with delayed records", queues.live_delayed, 500),
     Torture(f"copies with {moves.KILLS_PER_LOG} kills", moves.kill_copying, 50),

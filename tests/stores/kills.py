@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import strandline as sl
 
@@ -56,10 +56,13 @@ class Writer:
             number += 1
 
 
-def kill_server_under_writers(server: MortalServer, url: str, kills: int, seed: int) -> int:
+def kill_server_under_writers(
+    server: MortalServer, url: str, kills: int, seed: int, *, waiting: str = "connect_timeout_s"
+) -> int:
     """Kill the server again and again; return how many appends were acknowledged."""
     rng = random.Random(seed)
-    with sl.open(url, connect_timeout_s=30.0) as log:
+    patience: dict[str, Any] = {waiting: 30.0}
+    with sl.open(url, **patience) as log:
         log.create_topic(TOPIC, partitions=PARTITIONS)
         writers = [Writer(log, f"writer{number}", repeats=bool(number % 2)) for number in range(4)]
         threads = [threading.Thread(target=each.run) for each in writers]
