@@ -130,6 +130,7 @@ class Lane:
 
     With an `io` or a `clock` that is not None, every call is made through these, in the
     order in which Python makes them; the caller then holds the mutex for an append, too.
+    Without these, and if it `may_map`, the tail is shared memory wherever that can be had.
     """
 
     def __new__(
@@ -140,6 +141,7 @@ class Lane:
         let_lock_go: Callable[[], None],
         segment_bytes: int,
         is_exclusive: bool,
+        may_map: bool,
         /,
     ) -> Lane: ...
     def arm(
@@ -195,6 +197,10 @@ class Lane:
 
     @property
     def is_armed(self) -> bool: ...
+    @property
+    def is_mapped(self) -> bool:
+        """Whether it has the tail as shared memory."""
+
     @property
     def is_broken(self) -> bool: ...
     @property

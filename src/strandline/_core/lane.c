@@ -26,10 +26,10 @@ enum {
 static PyObject *lane_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
     PyObject *io, *clock, *fenced, *let_lock_go;
     long long segment_bytes;
-    int is_exclusive;
+    int is_exclusive, may_map;
     (void)kwargs;
-    if (!PyArg_ParseTuple(args, "OOOOLp:Lane", &io, &clock, &fenced, &let_lock_go,
-                          &segment_bytes, &is_exclusive))
+    if (!PyArg_ParseTuple(args, "OOOOLpp:Lane", &io, &clock, &fenced, &let_lock_go,
+                          &segment_bytes, &is_exclusive, &may_map))
         return NULL;
     Lane *lane = (Lane *)PyType_GenericAlloc(type, 0);
     if (!lane) return NULL;
@@ -40,6 +40,7 @@ static PyObject *lane_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) 
     lane->files = new_reference(Py_None);
     lane->segment_bytes = segment_bytes;
     lane->is_exclusive = is_exclusive;
+    lane->may_map = may_map;
     lane->pid = (uint32_t)getpid();
     snprintf(lane->holder, sizeof lane->holder, "%-20u\n", lane->pid);
     return (PyObject *)lane;
@@ -69,6 +70,7 @@ static void lane_dealloc(Lane *lane) {
     PyTypeObject *type = Py_TYPE(lane);
     PyObject_GC_UnTrack(lane);
     lane_clear(lane);
+    tail_map_close(lane->map);
     free(lane->lock_path);
     free(lane->frame.bytes);
     ((freefunc)PyType_GetSlot(type, Py_tp_free))(lane);
@@ -99,9 +101,11 @@ static PyObject *lane_arm(Lane *lane, PyObject *args) {
     lane->lock_path = own_path;
     PyObject *before = lane->files;
     lane->files = new_reference(files);
-    Py_DECREF(before);
     lane->segment_fd = to.segment_fd;
     lane->tail_fd = to.tail_fd;
+    if (files != before) lane_map_tail(lane);
+    lane_keep_map(lane);
+    Py_DECREF(before);
     lane->lock_fd = to.lock_fd;
     lane->holder_fd = to.holder_fd;
     lane->lock_device = device;
@@ -169,7 +173,7 @@ static Step enter_shared(Lane *lane) {
     if (!is_locked) return LEFT;
     bool is_known = lane_lock_in_place(lane, &is_current);
     if (is_known && is_current)
-        is_known = lane_pread(lane, lane->tail_fd, tail, TAIL_BYTES, 0)
+        is_known = lane_read_tail(lane, tail)
             && lane_take_tail(lane, tail, &is_current);
     if (is_known && is_current) return DONE;
     lane_unlock(lane);
@@ -321,6 +325,11 @@ static PyObject *lane_is_closed(Lane *lane, void *closure) {
     return PyBool_FromLong(lane->is_closed);
 }
 
+static PyObject *lane_is_mapped(Lane *lane, void *closure) {
+    (void)closure;
+    return PyBool_FromLong(lane->map != NULL);
+}
+
 static PyObject *lane_appends(Lane *lane, void *closure) {
     (void)closure;
     return PyLong_FromLongLong(lane->appends);
@@ -334,6 +343,7 @@ static PyObject *lane_is_armed(Lane *lane, void *closure) {
 static PyGetSetDef attributes[] = {{"is_broken", (getter)lane_is_broken, NULL, NULL, NULL},
                                    {"is_armed", (getter)lane_is_armed, NULL, NULL, NULL},
                                    {"is_closed", (getter)lane_is_closed, NULL, NULL, NULL},
+                                   {"is_mapped", (getter)lane_is_mapped, NULL, NULL, NULL},
                                    {"appends", (getter)lane_appends, NULL, NULL, NULL},
                                    {0}};
 static PyMethodDef methods[] = {

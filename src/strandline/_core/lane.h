@@ -15,6 +15,13 @@ enum {
     HOLDER_BYTES = 21
 };
 
+/* A tail file in shared memory. */
+typedef struct TailMap {
+    char *page;   /* NULL while there is none. */
+    bool is_lost; /* The file gave way: what is in the page is nobody's. */
+    struct TailMap *next;
+} TailMap;
+
 /* Where the next frame goes. */
 typedef struct {
     int64_t next, position, last_us, size_bytes;
@@ -35,11 +42,14 @@ typedef struct {
     int64_t segment_bytes, durable, reserved;
     int64_t appends; /* How many it has made. */
     double check_at;
+    TailMap *map;    /* NULL where the tail is read and written by system calls. */
+    double touch_at; /* From when on the next end is written, for those who watch the file. */
     Head head;
     char end[END_BYTES], durable_slot[DURABLE_BYTES], holder[HOLDER_BYTES + 1];
     Buffer frame;
     int64_t frame_at; /* Where the last frame was written; its size is `frame.length`. */
     bool is_exclusive;
+    bool may_map; /* Whether the tail may be shared memory. */
     bool is_closed;
     bool is_armed;  /* It has the head, and may append. */
     bool is_owed;   /* It had the head, and Python has not taken it back yet. */
@@ -91,7 +101,22 @@ bool lane_now(Lane *lane, int64_t *now_us);
 /* By this clock, or the system's if it is None. */
 bool clock_monotonic(PyObject *clock, double *now);
 
+/* --- tail_map.c: guarded by the interpreter's lock --- */
+
+/* NULL where it cannot be mapped. */
+TailMap *tail_map_open(int fd);
+void tail_map_close(TailMap *map);
+/* Have SIGBUS handled here, also if another handler was set meanwhile. */
+void tail_map_guard(void);
+
 /* --- lane_tail.c --- */
+
+/* Have the tail of this descriptor as shared memory, if it may be. */
+void lane_map_tail(Lane *lane);
+/* Go on without a map that is lost. */
+void lane_keep_map(Lane *lane);
+/* Copy the tail. */
+bool lane_read_tail(Lane *lane, char *tail);
 
 /* Whether nothing but frames was written since; then the head is where they end. */
 bool lane_take_tail(Lane *lane, const char *tail, bool *is_current);

@@ -1,5 +1,10 @@
 /* The tail: where the partition ends now, for every process that looks. */
 #include "lane.h"
+#include <errno.h>
+
+/* How long after a write of a mapped tail the ends that follow are only stored: a watcher of
+ * the file is notified of writes alone, and looks again this much later (watching.py). */
+static const double TOUCH_S = 0.0002;
 
 /* Where the fields of the first slot are. Between 4 and 32: magic, version, generation of the
  * manifest, boot, epoch and segment. */
@@ -64,6 +69,56 @@ bool lane_take_tail(Lane *lane, const char *tail, bool *is_current) {
     return true;
 }
 
+void lane_map_tail(Lane *lane) {
+    tail_map_close(lane->map);
+    lane->map = lane->may_map && lane->io == Py_None && lane->clock == Py_None
+        ? tail_map_open(lane->tail_fd) : NULL;
+    lane->touch_at = 0;
+}
+
+void lane_keep_map(Lane *lane) {
+    if (!lane->map) return;
+    if (!lane->map->is_lost) {
+        tail_map_guard();
+        return;
+    }
+    tail_map_close(lane->map);
+    lane->map = NULL;
+}
+
+bool lane_read_tail(Lane *lane, char *tail) {
+    if (!lane->map) return lane_pread(lane, lane->tail_fd, tail, TAIL_BYTES, 0);
+    /* If it is lost, these are zeros, which no slot is. */
+    memcpy(tail, lane->map->page, TAIL_BYTES);
+    return true;
+}
+
+/* Put the end into the tail. Readers verify it, so that its bytes may come in any order. */
+static bool put_end(Lane *lane, const char *slot) {
+    double now;
+    if (!lane->map) return lane_pwrite(lane, lane->tail_fd, slot, END_BYTES, 0);
+    if (!clock_monotonic(lane->clock, &now)) return false;
+    if (now >= lane->touch_at) {
+        lane->touch_at = now + TOUCH_S;
+        return lane_pwrite(lane, lane->tail_fd, slot, END_BYTES, 0);
+    }
+    /* After the frame, for those who read the end and then the frame. */
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+    memcpy(lane->map->page, slot, END_BYTES);
+    return true;
+}
+
+/* Read the fence, after the end is there for all: whoever fences reads the end afterwards. */
+static bool get_fence(Lane *lane, char *fence) {
+    if (!lane->map) return lane_pread(lane, lane->tail_fd, fence, FENCE_BYTES, FENCE_AT);
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    memcpy(fence, lane->map->page + FENCE_AT, FENCE_BYTES);
+    if (LIKELY(!__atomic_load_n(&lane->map->is_lost, __ATOMIC_ACQUIRE))) return true;
+    errno = EIO;
+    PyErr_SetFromErrno(PyExc_OSError);
+    return false;
+}
+
 bool lane_tell_end(Lane *lane) {
     char *slot = lane->end, fence[FENCE_BYTES];
     write_i64(slot + POSITION_AT, lane->head.position);
@@ -73,8 +128,8 @@ bool lane_tell_end(Lane *lane) {
     write_u32(slot + PID_AT, lane->pid);
     write_i64(slot + SIZE_AT, lane->head.size_bytes);
     write_u32(slot, crc32c(lane->tail_seed, slot + 4, END_BYTES - 4));
-    if (!lane_pwrite(lane, lane->tail_fd, slot, END_BYTES, 0)) return false;
-    if (!lane_pread(lane, lane->tail_fd, fence, FENCE_BYTES, FENCE_AT)) return false;
+    if (!put_end(lane, slot)) return false;
+    if (!get_fence(lane, fence)) return false;
     if (LIKELY(!is_fenced(fence))) return true;
     PyObject *error = PyObject_CallFunctionObjArgs(lane->fenced, NULL);
     if (error) PyErr_SetObject((PyObject *)Py_TYPE(error), error);

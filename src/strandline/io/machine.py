@@ -1,10 +1,15 @@
 """What the system knows of the directory where files are kept."""
 
+import functools
 import os
 from typing import NamedTuple
 
 _MOUNTS = "/proc/self/mounts"
 _INOTIFY = "/proc/sys/fs/inotify"
+#: All keep one copy of a page for everybody; network and user-space file systems may not.
+_SHARED_MEMORY = frozenset(
+    {"bcachefs", "btrfs", "ext2", "ext3", "ext4", "f2fs", "overlay", "ramfs", "tmpfs", "xfs", "zfs"}
+)
 
 
 class FileSystem(NamedTuple):
@@ -49,6 +54,19 @@ def file_system_of(path: str) -> FileSystem:
         there = os.path.dirname(there)
     found = os.statvfs(there)
     return FileSystem(_kind_of(there), found.f_bavail * found.f_frsize, os.access(there, os.W_OK))
+
+
+def has_shared_memory(path: str) -> bool:
+    """Whether processes that map a file there, and those that read and write it, see one content.
+
+    True only of file systems of which it is known.
+    """
+    return _kind_by_device(os.stat(path).st_dev, path) in _SHARED_MEMORY
+
+
+@functools.lru_cache
+def _kind_by_device(_device: int, path: str) -> str | None:
+    return _kind_of(path)
 
 
 def inotify_limits() -> InotifyLimits | None:

@@ -28,6 +28,7 @@ def describe_log(store: Store[StoredTopic], access: Access, queue_depth: int) ->
         records=sum(each.high - each.low for each in marks),
         size_bytes=store.size_bytes(),
         queue_depth=queue_depth,
+        core=store.capabilities.core,
     )
 
 

@@ -23,6 +23,7 @@ from types import NotImplementedType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 from uuid import UUID
 
+from strandline._core import CORE
 from strandline.clock import Clock
 from strandline.log.claims import ConsumerPlace
 from strandline.log.draft import Draft
@@ -75,6 +76,8 @@ class Capabilities:
     durability_reason: str
     """How the store knows that it reaches this level, for people."""
     reach: Reach
+    core: str = CORE
+    """How this process uses the compiled core, for people."""
     has_evaluation: bool = False
     """Whether predicates are evaluated where the records are, see `EvaluatingStore`."""
     has_metrics: bool = False

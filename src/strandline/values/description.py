@@ -161,4 +161,5 @@ class LogDescription:
     """How many records a subscription of this log object holds in memory by
     default; None where a log is described that was not opened."""
     core: str = CORE
-    """Whether this process uses the compiled core: `compiled`, or `plain Python` and why."""
+    """Whether this process uses the compiled core: `compiled`, or `plain Python` and why.
+    Says so, too, where the core goes without shared memory."""

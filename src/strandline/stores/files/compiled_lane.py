@@ -130,6 +130,7 @@ def compiled_lane(
     io = None if type(place.io) is SystemIo else place.io
     clock = None if type(place.clock) is SystemClock else place.clock
     lane = Lane(
-        *(io, clock, fenced, lock.close_file, settings.segment_bytes, settings.is_exclusive)
+        *(io, clock, fenced, lock.close_file),
+        *(settings.segment_bytes, settings.is_exclusive, settings.maps_tails),
     )
     return CompiledLane(lane, lock, mutex, is_seam=io is not None or clock is not None)

@@ -193,7 +193,7 @@ class PartitionFiles:
             tail = read_tail(self._io, file.fd, self._tail_seed)
         end = tail.end
         if end is None:
-            return self._found_state(manifest, tail)
+            return self._without_end(manifest, tail)
         is_of_this_boot = end.boot == self._io.boot_id()
         if end.generation != manifest.generation or tail.fence is not None:
             newest = self.place.load_manifest()
@@ -261,6 +261,26 @@ class PartitionFiles:
         if tail.durable is not None and tail.durable.segment == end.segment:
             return end._replace(next=tail.durable.next, position=tail.durable.position)
         return end._replace(next=base, position=FRAMES_AT)
+
+    def _without_end(self, manifest: Manifest, tail: Tail) -> State | None:
+        """Return the state where a killed process has left no end; None as `_state_of`."""
+        fence = tail.fence
+        if fence is None:
+            return self._found_state(manifest, tail)
+        newest = self.place.load_manifest()
+        if newest is None or newest.epoch != manifest.epoch:
+            return None
+        # Frames beyond the fence may be a fenced writer's.
+        self._manifest = newest
+        found = self.find_end(newest, tail.durable)
+        end = End(
+            *(newest.generation, self._io.boot_id(), newest.epoch.number, newest.active.number),
+            *(found.position, found.next, found.last_us, newest.low, found.crc, 0),
+            found.size_bytes,
+        )
+        sealed = self._sealed_end(fence, tail, end, newest.active.base)
+        durable = newest.active.base if tail.durable is None else tail.durable.next
+        return state_at(newest, sealed, durable, self.known_durable)
 
     def _found_state(self, manifest: Manifest, tail: Tail) -> State:
         """Return the state read from the frames, where the tail is older than they are."""

@@ -3,10 +3,12 @@
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from uuid import UUID
 
+from strandline._core import CORE, IS_COMPILED
 from strandline.clock import Clock, SystemClock
-from strandline.io import Io, SystemIo, real_path
+from strandline.io import Io, SystemIo, has_shared_memory, real_path
 from strandline.log.claims import ConsumerPlace
 from strandline.log.columns import RecordBatches
 from strandline.log.history import History
@@ -100,13 +102,8 @@ class FileStore:
         compression: str | None = None,
         segment_bytes: int = _SEGMENT_BYTES,
     ) -> None:
-        settings = WritingSettings(
-            exclusive,
-            take_over,
-            check_compression(compression),
-            check_whole("segment_bytes", segment_bytes),
-            lock_timeout_s,
-        )
+        packing = check_compression(compression)
+        check_whole("segment_bytes", segment_bytes)
         self._root = Root(
             real_path(path),
             Mode.parse(mode),
@@ -115,7 +112,13 @@ class FileStore:
             lock_timeout_s,
         )
         self.check_open = self._root.check_open
-        self._settings = settings
+        maps_tails = isinstance(self._root.io, SystemIo) and has_shared_memory(self._root.path)
+        if IS_COMPILED and not maps_tails:
+            core = f"{CORE}, without shared memory on this file system"
+            self.capabilities = replace(self.capabilities, core=core)
+        self._settings = settings = WritingSettings(
+            exclusive, take_over, packing, segment_bytes, lock_timeout_s, maps_tails
+        )
         self._topics = FileTopics(self._root)
         self._keys = FileKeys(self._root, self._topics)
         self._watches = FileWatches(self._root)

@@ -3,13 +3,17 @@
 from collections.abc import Collection
 from typing import Any, NamedTuple
 
+from strandline.clock import Clock, SystemClock
 from strandline.log.file_changes import FileChanges
 from strandline.log.store import DroppedError
-from strandline.log.watches import Watches
+from strandline.log.watches import ChangeSource, Watches
 from strandline.stores.file_errors import translated, unavailable
 from strandline.stores.files.partition import PartitionFiles
 from strandline.stores.files.root import Root
 from strandline.stores.files.topics import TopicEntry
+
+#: How long a writer only stores ends in shared memory after it has written one: lane_tail.c.
+TOUCH_S = 0.0002
 
 # What makes a named tuple by name is slow, and one is made for each append.
 _new: Any = tuple.__new__
@@ -44,8 +48,70 @@ class FileWatches(Watches[WatchedPlace, TopicEntry]):
         )
 
     @translated
-    def _file_changes(self) -> FileChanges[WatchedPlace]:
-        return FileChanges(self._root.io.file_watcher(), _path)
+    def _file_changes(self) -> ChangeSource[WatchedPlace]:
+        changes = FileChanges(self._root.io.file_watcher(), _path)
+        # No process shares the memory of a tail by another clock.
+        is_system = isinstance(self._root.clock, SystemClock)
+        return TailChanges(changes, self._root.clock) if is_system else changes
+
+
+class TailChanges:
+    """Implements ChangeSource: reports a change, and the same partition once more a little later.
+
+    A process that has a tail as shared memory writes it so that it is noticed, and for
+    TOUCH_S only stores ends in it, which nobody notices. A look that comes later than that
+    sees these; an end that comes after it is written again. See design 0120.
+    """
+
+    is_for_readers = True
+
+    def __init__(self, changes: ChangeSource[WatchedPlace], clock: Clock) -> None:
+        self._changes = changes
+        self._monotonic = clock.monotonic
+        self._places: set[WatchedPlace] = set()
+        #: When to look again; in the order of time, as each is due equally late.
+        self._due: dict[WatchedPlace, float] = {}
+        #: Whether a wait was interrupted: its notices are gone.
+        self._is_behind = False
+        self.found = changes.found
+        self.wake = changes.wake
+        self.close = changes.close
+
+    def add(self, place: WatchedPlace, /) -> None:
+        """See ChangeSource."""
+        self._places.add(place)
+        self._changes.add(place)
+
+    def remove(self, place: WatchedPlace, /) -> None:
+        """See ChangeSource."""
+        self._places.discard(place)
+        self._due.pop(place, None)
+        self._changes.remove(place)
+
+    def wait(self, timeout_s: float | None = None, /) -> Collection[WatchedPlace]:
+        """See ChangeSource."""
+        if self._is_behind:
+            self._look_again(tuple(self._places))
+        self._is_behind = True
+        due_at = next(iter(tuple(self._due.values())), None)
+        if due_at is not None:
+            rest_s = max(0.0, due_at - self._monotonic())
+            timeout_s = rest_s if timeout_s is None else min(timeout_s, rest_s)
+        noticed = self._changes.wait(timeout_s)
+        now = self._monotonic()
+        late = [place for place, at in tuple(self._due.items()) if at <= now]
+        for place in late:
+            self._due.pop(place, None)
+        self._look_again(noticed)
+        self._is_behind = False
+        return {*noticed, *late} if late else noticed
+
+    def _look_again(self, places: Collection[WatchedPlace]) -> None:
+        at = self._monotonic() + TOUCH_S
+        for place in places:
+            # Once more after the last notice: all before it is seen by the look that follows it.
+            self._due.pop(place, None)
+            self._due[place] = at
 
 
 def _place(topic: TopicEntry, partition: int, durable_only: bool) -> WatchedPlace:

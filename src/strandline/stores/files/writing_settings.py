@@ -14,3 +14,5 @@ class WritingSettings:
     compression: Compression | None = None
     segment_bytes: int = 64 * 1024 * 1024
     lock_timeout_s: float = 10.0
+    #: Whether the core may have tails as shared memory.
+    maps_tails: bool = False
