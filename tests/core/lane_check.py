@@ -5,6 +5,7 @@ python -m tests.core.lane_check LIBRARY FOLDER
 
 import importlib.util
 import logging.handlers
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -55,7 +56,10 @@ def check(folder: Path) -> None:
         first = log.append("t", sl.Event("k")).timestamp_us
         clock.set_now_us(first - 5_000_000)
         assert log.append("t", sl.Event("k")).timestamp_us >= first
-    _fences(sl, f"{folder}/fenced")
+    _notices(sl, folder / "noticed")
+    _gives_way(sl, folder / "truncated")
+    _fences(sl, f"{folder}/fenced", FakeClock())
+    _fences(sl, f"{folder}/fenced-in-memory", None)
     _fails(sl, f"{folder}/failed")
     _damage(sl, folder / "shared")
 
@@ -145,13 +149,61 @@ def _routes(sl: Any, path: str) -> None:
         assert len(partitions) > 1
 
 
-def _fences(sl: Any, path: str) -> None:
-    from strandline.testing import FakeClock  # noqa: PLC0415 - After the core was chosen.
+def _notices(sl: Any, path: Path) -> None:
+    """Have the file watched, which is notified of writes alone."""
+    from strandline.clock import SystemClock  # noqa: PLC0415 - As above.
+    from strandline.io import FileWatcher  # noqa: PLC0415
     from tests.core.test_lane import fast  # noqa: PLC0415
+
+    with sl.open(f"file:{path}") as log:
+        log.create_topic("t")
+        fast(log)
+        (tail,) = path.rglob("*.tail")
+        watcher = FileWatcher()
+        watcher.add(str(tail.parent))
+        rested_at = SystemClock().monotonic() + 0.001
+        while SystemClock().monotonic() < rested_at:
+            pass
+        while watcher.wait(0):
+            pass
+        log.append("t", sl.Event("k"))
+        # The writer has returned: a notice is there by now, or there is none.
+        assert watcher.wait(0)
+        watcher.close()
+
+
+def _gives_way(sl: Any, path: Path) -> None:
+    """Have the tail truncated again and again, until an end is stored in what is no file."""
+    from tests.core.test_lane import fast, lane_of  # noqa: PLC0415 - As above.
+
+    never_looked()
+    with sl.open(f"file:{path}", exclusive=True) as log:
+        log.create_topic("t")
+        fast(log)
+        (tail,), lane, event = path.rglob("*.tail"), lane_of(log), sl.Event("k")
+        for _ in range(1_000):
+            os.truncate(tail, 0)
+            try:
+                lane.append(event, 1_000)
+            except OSError:
+                return
+    raise AssertionError("an end was stored nowhere")
+
+
+def never_looked() -> None:
+    """Have Python never look at a partition that is its own."""
+    from strandline.stores.files import partition_writer  # noqa: PLC0415 - As above.
+
+    partition_writer._OWN_CHECK_S = 3600.0  # noqa: SLF001
+
+
+def _fences(sl: Any, path: str, clock: Any) -> None:
+    from tests.core.test_lane import fast  # noqa: PLC0415 - After the core was chosen.
     from tests.logs import file_log  # noqa: PLC0415
 
-    # Time stands still, so that Python never looks, and only the core can see the fence.
-    with file_log(path, exclusive=True, clock=FakeClock()) as old:
+    # However slow this is, Python never looks, and only the core can see the fence.
+    never_looked()
+    with file_log(path, exclusive=True, clock=clock) as old:
         old.create_topic("t")
         fast(old)
         with file_log(path, exclusive=True, take_over=True, lock_timeout_s=0.01) as new:

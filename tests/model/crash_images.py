@@ -7,6 +7,8 @@
 - A new, changed or removed name is safe only after a later sync of its directory.
   Until then it may be there or not, whatever became of the others. A rename is whole.
 - Syncing a file makes its content safe, and not its name.
+
+A kill leaves everything, but for the middle of a write: see `after_kill_within`.
 """
 
 import itertools
@@ -38,6 +40,9 @@ from tests.model.disk import (
 
 SECTOR = 512
 PAGE = 4096
+WORD = 8
+#: How the names of files end that are shared memory of those that write them.
+SHARED = ".tail"
 #: How many contents of one file take part in sampling.
 POOL = 24
 #: How many of the latest changes are left out one by one, where there are too many for all.
@@ -136,21 +141,38 @@ class CrashState:
     def after_kill_within(self, chance: random.Random) -> Image | None:
         """Return what a death in the middle of the latest write leaves; None if it has no middle.
 
-        A signal is looked at between two pages.
+        A signal is looked at between two pages; in the middle of what may be stored in
+        shared memory, between any two words, which need not come in order.
         """
         write = self._latest
         if not isinstance(write, Write):
             return None
-        borders = range(PAGE - write.offset % PAGE, len(write.content), PAGE)
-        if not borders:
-            return None
         file = self._files[write.inode]
-        part = write.content[: chance.choice(borders)]
+        borders = range(PAGE - write.offset % PAGE, len(write.content), PAGE)
+        if self._is_shared(write):
+            part = self._torn(file, write, chance)
+        elif borders:
+            part = write.content[: chance.choice(borders)]
+        else:
+            return None
         file.pending[-1] = Write(write.inode, write.offset, part)
         try:
             return self.after_kill()
         finally:
             file.pending[-1] = write
+
+    def _is_shared(self, write: Write) -> bool:
+        """Whether a process may have it in shared memory: the first slot of a tail."""
+        if write.offset or len(write.content) > PAGE:
+            return False
+        paths, _ = self._names_kept([True] * len(self._names))
+        return any(inode == write.inode and path.endswith(SHARED) for path, inode in paths)
+
+    def _torn(self, file: _File, write: Write, chance: random.Random) -> bytes:
+        length = len(write.content)
+        before = _kept(_File(file.synced, file.pending[:-1]))[:length].ljust(length, b"\0")
+        words = range(0, length, WORD)
+        return b"".join(chance.choice((before, write.content))[at : at + WORD] for at in words)
 
     def images(self, limit: int, chance: random.Random) -> Iterator[Image]:
         """Yield the images of a power loss now: all if there are at most `limit`.

@@ -2,8 +2,8 @@
  *
  * A file that was truncated, or a disk that has no block for a page, turns an access into
  * SIGBUS. The handler puts an empty page of this process in the place of one of ours, so that
- * the access ends, and notes that the tail is lost. Whoever has accessed it looks at that note
- * before it believes anything.
+ * the access ends, and notes that the tail is lost. An append that has accessed it looks at
+ * that note before it believes anything.
  */
 #include "lane.h"
 #include <errno.h>

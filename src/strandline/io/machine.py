@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 _MOUNTS = "/proc/self/mounts"
 _INOTIFY = "/proc/sys/fs/inotify"
-#: All keep one copy of a page for everybody; network and user-space file systems may not.
+#: All keep one copy of a page for all processes; network and user-space file systems may not.
 _SHARED_MEMORY = frozenset(
     {"bcachefs", "btrfs", "ext2", "ext3", "ext4", "f2fs", "overlay", "ramfs", "tmpfs", "xfs", "zfs"}
 )

@@ -162,4 +162,4 @@ class LogDescription:
     default; None where a log is described that was not opened."""
     core: str = CORE
     """Whether this process uses the compiled core: `compiled`, or `plain Python` and why.
-    Says so, too, where the core goes without shared memory."""
+    Also reports where the core goes without shared memory."""

@@ -1,8 +1,8 @@
 """The tail file of an epoch: where its partition ends now, what is durable, which epoch follows.
 
 Three slots, each written by one `pwrite` and read together with the others by one
-`pread`. The file is never synced: a crash of a process leaves it as it was, and
-after a loss of power the frames have the same.
+`pread`; the core stores the first in shared memory. The file is never synced: a crash
+of a process leaves it as it was, and after a loss of power the frames have the same.
 """
 
 from struct import Struct

@@ -59,7 +59,7 @@ class TailChanges:
     """Implements ChangeSource: reports a change, and the same partition once more a little later.
 
     A process that has a tail as shared memory writes it so that it is noticed, and for
-    TOUCH_S only stores ends in it, which nobody notices. A look that comes later than that
+    TOUCH_S only stores ends in it, which no watcher notices. A look that comes later than that
     sees these; an end that comes after it is written again. See design 0120.
     """
 
