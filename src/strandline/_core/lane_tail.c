@@ -108,7 +108,7 @@ static bool put_end(Lane *lane, const char *slot) {
     return true;
 }
 
-/* Read the fence, after the end is there for all: a process that fences reads the end afterwards. */
+/* Read the fence, after the end is there for all: who fences reads the end afterwards. */
 static bool get_fence(Lane *lane, char *fence) {
     if (!lane->map) return lane_pread(lane, lane->tail_fd, fence, FENCE_BYTES, FENCE_AT);
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
