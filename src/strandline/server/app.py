@@ -12,11 +12,14 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 import strandline
 from strandline.clock import Clock
+from strandline.durable_streams import StreamTable
 from strandline.log import AsyncLog, Log, parts_of
 from strandline.server import (
     appending,
     consumers,
     dead_letters,
+    durable_reading,
+    durable_writing,
     health,
     history,
     partitions,
@@ -33,6 +36,7 @@ from strandline.server import (
 from strandline.server.admission import Admission
 from strandline.server.call import Call
 from strandline.server.console import Console
+from strandline.server.durable_writing import STREAM_PATH, allow_other_origins
 from strandline.server.endpoint import Endpoint, endpoint, json_answer
 from strandline.server.health import ServerMetrics
 from strandline.server.history import MetricHistory
@@ -80,6 +84,8 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     *schemas.ENDPOINTS,
     *consumers.ENDPOINTS,
     *dead_letters.ENDPOINTS,
+    *durable_reading.ENDPOINTS,
+    *durable_writing.ENDPOINTS,
     *work.ENDPOINTS,
     *health.ENDPOINTS,
     *history.ENDPOINTS,
@@ -117,6 +123,7 @@ class Application:
         self.sessions = Sessions(self.tokens, self._clock)
         self.history = MetricHistory(log, self.metrics, self.streams)
         self.work = Work(views or {}, triggers)
+        self._durable = StreamTable(self.log)
         self._admission = Admission(
             self.tokens,
             self.sessions,
@@ -134,7 +141,11 @@ class Application:
 
         app = Starlette(
             routes=[
-                *(Route(one.path, self._answering(one), methods=[one.method]) for one in endpoints),
+                *(
+                    Route(_slashed(one.path), self._answering(one), methods=[one.method])
+                    for one in endpoints
+                ),
+                Route(_slashed(STREAM_PATH), allow_other_origins, methods=["OPTIONS"]),
                 Route("/openapi.json", get_openapi, methods=["GET"]),
                 *Console(self).routes(),
                 *routes,
@@ -168,6 +179,7 @@ class Application:
             self._port,
             self.work,
             self.history,
+            self._durable,
         )
 
     def _answering(self, one: Endpoint) -> Any:
@@ -178,6 +190,7 @@ class Application:
         async def answer(request: Request) -> Response:
             begun = monotonic()
             response = await self._respond(one, request)
+            response.headers.update(one.headers)
             status = response.status_code
             count = counts.get(status)
             if count is None:
@@ -197,6 +210,11 @@ class Application:
             return await one.answer(call)
         except (StrandlineError, RequestError) as error:
             return problem_of(error)
+
+
+def _slashed(path: str) -> str:
+    """Return the route of a path: that of a stream may have slashes."""
+    return path.replace("{stream}", "{stream:path}")
 
 
 async def _unrouted(request: Request, error: Exception) -> Response:

@@ -19,6 +19,7 @@ from strandline.server.settings import ServerSettings
 from strandline.values import InvalidError, Topic
 
 if TYPE_CHECKING:
+    from strandline.durable_streams import StreamTable
     from strandline.server.health import ServerMetrics
     from strandline.server.history import MetricHistory
     from strandline.server.remote_call import StorePort
@@ -57,6 +58,7 @@ class Call:
     port: "StorePort"
     work: "Work"
     history: "MetricHistory"
+    durable: "StreamTable"
 
     def path(self, name: str) -> str:
         """Return a part of the path, decoded."""

@@ -16,7 +16,7 @@ ARROW: Final = "application/vnd.apache.arrow.stream"
 OCTETS: Final = "application/octet-stream"
 SSE: Final = "text/event-stream"
 
-Method: TypeAlias = Literal["GET", "PUT", "POST", "PATCH", "DELETE"]
+Method: TypeAlias = Literal["GET", "HEAD", "PUT", "POST", "PATCH", "DELETE"]
 Answering: TypeAlias = Callable[[Call], Awaitable[Response]]
 
 
@@ -33,11 +33,15 @@ class Endpoint:
     query: type[msgspec.Struct] | None = None
     body: Mapping[str, Any] = field(default_factory=dict)
     """What a body may be, by its media type: a type, or a tuple of some."""
+    optional_body: Mapping[str, Any] = field(default_factory=dict)
+    """The same, of one that may be missing."""
     answers: Mapping[str, Any] = field(default_factory=dict)
     """What a good answer is, by its media type."""
     status: int = 200
     statuses: Mapping[int, str] = field(default_factory=dict)
     """What else comes besides errors that every endpoint has."""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """What every answer has, also one that refuses."""
 
     @property
     def name(self) -> str:

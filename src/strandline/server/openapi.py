@@ -16,6 +16,22 @@ _HEADERS: Final = {
     "append_records": ("Idempotency-Key", "Producer-Id", "Producer-Seq"),
     "tail_topic": ("Last-Event-ID",),
     "read_records": ("If-None-Match",),
+    "read_stream": ("If-None-Match",),
+    "put_stream": (
+        "Stream-TTL",
+        "Stream-Expires-At",
+        "Stream-Closed",
+        "Stream-Forked-From",
+        "Stream-Fork-Offset",
+        "Stream-Fork-Sub-Offset",
+    ),
+    "append_to_stream": (
+        "Producer-Id",
+        "Producer-Epoch",
+        "Producer-Seq",
+        "Stream-Seq",
+        "Stream-Closed",
+    ),
 }
 _PROBLEMS: Final = {
     400: "The request cannot be answered as it is.",
@@ -39,6 +55,7 @@ _PARAMETERS: Final = {
     "name": {"type": "string"},
     "view": {"type": "string", "minLength": 1, "maxLength": 200},
     "key": {"type": "string", "minLength": 1, "maxLength": 200},
+    "stream": {"type": "string", "minLength": 1, "maxLength": 200},
 }
 
 
@@ -84,7 +101,8 @@ def openapi_document(endpoints: Iterable[Endpoint]) -> dict[str, Any]:
 def _types(endpoints: Iterable[Endpoint]) -> list[Any]:
     found: dict[str, Any] = {repr(ShownProblem): ShownProblem}
     for one in endpoints:
-        kinds = [*one.body.values(), *one.answers.values(), *([one.query] if one.query else [])]
+        bodies = (*one.body.values(), *one.optional_body.values())
+        kinds = [*bodies, *one.answers.values(), *([one.query] if one.query else [])]
         each = [part for kind in kinds for part in (kind if isinstance(kind, tuple) else (kind,))]
         found |= {repr(kind): kind for kind in each if kind not in (bytes, str)}
     return list(found.values())
@@ -105,6 +123,9 @@ def _operation(
         operation["description"] = " ".join(more.split())
     if one.body:
         operation["requestBody"] = {"required": True, "content": _content(one.body, known)}
+    if one.optional_body:
+        content = _content(one.optional_body, known)
+        operation["requestBody"] = {"required": False, "content": content}
     return operation
 
 

@@ -30,6 +30,8 @@ class ServerSettings:
     """How long one piece of a stream may take to be sent, before its reader is cut off."""
     ping_s: float = 15.0
     """After how long without an event a stream sends a ping."""
+    long_poll_s: float = 20.0
+    """How long a long poll of a stream waits for what comes."""
     header_timeout_s: float = 10.0
     """How long the head of a request may take to arrive."""
     drain_s: float = 20.0

@@ -1,0 +1,25 @@
+"""Places in a stream as clients see them: opaque, and sorted as they are read."""
+
+import re
+from typing import Final
+
+from strandline.values import InvalidError
+
+BEGINNING: Final = "-1"
+NOW: Final = "now"
+_OFFSET: Final = re.compile(r"[0-9]{16}_[0-9]{16}")
+_FIRST: Final = "0" * 16
+
+
+def shown_offset(position: int) -> str:
+    """Return the offset of a position: how many messages lie before it."""
+    return f"{_FIRST}_{position:016d}"
+
+
+def position_of(offset: str) -> int:
+    """Return the position of an offset; InvalidError for what was never one."""
+    if not _OFFSET.fullmatch(offset):
+        raise InvalidError("an offset is -1, now, or one that Stream-Next-Offset had", value=offset)
+    before, _, position = offset.partition("_")
+    # None that was given out has anything there: such a one lies beyond every end.
+    return int(position) if before == _FIRST else int(before + position)

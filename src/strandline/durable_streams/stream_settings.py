@@ -1,0 +1,178 @@
+"""What a stream was created with: kept with the settings of its topic."""
+
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from strandline.durable_streams.offsets import position_of
+from strandline.values import CorruptError, InvalidError, Topic, TopicSettings, ValueKind
+from strandline.values._instants import us_from_datetime
+
+JSON_TYPE: Final = "application/json"
+BYTES_TYPE: Final = "application/octet-stream"
+METADATA_KEY: Final = "stream"
+_CONTENT_TYPE: Final = re.compile(r"[\w!#$&^.+-]+/[\w!#$&^.+*-]+(\s*;[\x20-\x7e]*)?", re.ASCII)
+_TYPE_CHARS_MAX: Final = 200
+_WHOLE: Final = re.compile(r"0|[1-9][0-9]{0,9}")
+
+
+class ForkPoint(msgspec.Struct, frozen=True):
+    """Where a stream left another."""
+
+    topic_id: str
+    name: str
+    """The name of the source's topic."""
+    base: int
+    """How many messages of the source are the fork's as well."""
+    offset: str | None
+    """Where it was asked to leave; None for the source's end at that time."""
+    sub_offset: int
+
+
+class StreamSettings(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a stream was created with."""
+
+    content_type: str
+    ttl_s: int | None = None
+    expires_at: str | None = None
+    has_beginning: bool = False
+    """Whether it was made with messages, or closed: until these are there, it is not made."""
+    fork: ForkPoint | None = None
+
+    @property
+    def media(self) -> str:
+        """The content type without parameters, to compare."""
+        return media_of(self.content_type)
+
+    @property
+    def is_json(self) -> bool:
+        """Whether messages are JSON values, and bodies may have several."""
+        return self.media == JSON_TYPE
+
+    @property
+    def is_text(self) -> bool:
+        """Whether messages can be shown as text."""
+        return self.is_json or self.media.startswith("text/")
+
+    @property
+    def expires_at_us(self) -> int | None:
+        """When it ends, whatever happens."""
+        return None if self.expires_at is None else time_us(self.expires_at)
+
+    @property
+    def may_end(self) -> bool:
+        """Whether it ends by itself some time."""
+        return self.ttl_s is not None or self.expires_at is not None
+
+    @property
+    def value_kind(self) -> ValueKind:
+        """What its topic holds."""
+        return ValueKind.EVENT if self.is_json else ValueKind.BYTES
+
+    def is_same(self, other: "StreamSettings") -> bool:
+        """Whether two requests to create a stream mean the same."""
+        mine, theirs = self.fork, other.fork
+        if (mine is None) != (theirs is None):
+            return False
+        if mine is not None and theirs is not None:
+            asked = (mine.name, mine.offset, mine.sub_offset)
+            if asked != (theirs.name, theirs.offset, theirs.sub_offset):
+                return False
+        return (self.media, self.ttl_s, self.expires_at_us) == (
+            other.media,
+            other.ttl_s,
+            other.expires_at_us,
+        )
+
+    def metadata(self) -> dict[str, str]:
+        """Return what is kept with the topic."""
+        return {METADATA_KEY: msgspec.json.encode(self).decode()}
+
+
+def settings_of(topic: TopicSettings) -> StreamSettings:
+    """Return the settings of a topic's stream: of one that was made as a topic, the usual ones.
+
+    InvalidError for a topic that is no stream.
+    """
+    if topic.partitions != 1:
+        raise InvalidError(
+            "a topic of several partitions is no stream, read it under /v1/topics",
+            partitions=topic.partitions,
+        )
+    stored = dict(topic.metadata).get(METADATA_KEY)
+    if stored is not None:
+        try:
+            return msgspec.json.decode(stored, type=StreamSettings)
+        except msgspec.MsgspecError as error:
+            raise CorruptError(
+                "the settings of this stream cannot be read", file=METADATA_KEY, position=0
+            ) from error
+    if topic.value_kind is ValueKind.BATCH:
+        raise InvalidError("a topic of batches is no stream, read it under /v1/topics")
+    return StreamSettings(JSON_TYPE if topic.value_kind is ValueKind.EVENT else BYTES_TYPE)
+
+
+def asked_settings(
+    headers: Mapping[str, str], source: StreamSettings | None = None, fork: ForkPoint | None = None
+) -> StreamSettings:
+    """Return what the headers of a request to create a stream ask for.
+
+    A fork has of its source what they do not name.
+    """
+    ttl, expires_at = headers.get("stream-ttl"), headers.get("stream-expires-at")
+    if ttl is not None and expires_at is not None:
+        raise InvalidError("a stream has Stream-TTL or Stream-Expires-At, not both")
+    if expires_at is not None:
+        time_us(expires_at)
+    usual = StreamSettings(BYTES_TYPE) if source is None else source
+    ttl_s = None if ttl is None else whole_number("Stream-TTL", ttl)
+    if ttl is None and expires_at is None:
+        ttl_s, expires_at = usual.ttl_s, usual.expires_at
+    content_type = check_content_type(headers.get("content-type", usual.content_type))
+    return StreamSettings(content_type, ttl_s, expires_at, fork=fork)
+
+
+def asked_fork(source: Topic, headers: Mapping[str, str]) -> ForkPoint:
+    """Return where a request asks to leave the source; the table finds out where that is."""
+    offset = headers.get("stream-fork-offset")
+    if offset is not None:
+        position_of(offset)
+    sub_offset = whole_number("Stream-Fork-Sub-Offset", headers.get("stream-fork-sub-offset", "0"))
+    return ForkPoint(str(source.id), source.name, 0, offset, sub_offset)
+
+
+def check_content_type(text: str) -> str:
+    """Return a content type; InvalidError for what is none."""
+    if len(text) > _TYPE_CHARS_MAX or not _CONTENT_TYPE.fullmatch(text):
+        raise InvalidError("this is no content type, such as application/json", value=text)
+    return text
+
+
+def media_of(content_type: str) -> str:
+    """Return a content type without its parameters, to compare."""
+    return content_type.partition(";")[0].strip().lower()
+
+
+def whole_number(name: str, text: str) -> int:
+    """Return the number in a header; InvalidError for any other form of it."""
+    if not _WHOLE.fullmatch(text):
+        raise InvalidError(f"{name} is a number from 0, in digits alone", value=text)
+    return int(text)
+
+
+def is_true(text: str | None) -> bool:
+    """Whether a header says `true`; all else stands for nothing."""
+    return text is not None and text.strip().lower() == "true"
+
+
+def time_us(text: str) -> int:
+    """Return the moment that a header names; InvalidError for what is none."""
+    try:
+        return us_from_datetime(datetime.fromisoformat(text))
+    except (ValueError, InvalidError) as error:
+        raise InvalidError(
+            "Stream-Expires-At is a time with a zone, such as 2030-01-01T00:00:00Z", value=text
+        ) from error
