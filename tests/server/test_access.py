@@ -25,6 +25,7 @@ _PARTS = {
     "{name}": "InvalidError",
     "{view}": "kinds",
     "{key}": "placed",
+    "{stream}": "orders",
 }
 _OF_THE_SERVER = ("get_metrics", "get_metric_history")
 _QUERIES = {"get_offset_at": {"place": "0"}}
@@ -169,7 +170,7 @@ def test_without_a_valid_token_nothing_is_answered_or_done(
         with world.served.client(token) as http:
             answer = operation.send(http)
         assert answer.status_code == 401, token
-        assert answer.json()["title"] == "Unauthorized"
+        assert operation.method == "HEAD" or answer.json()["title"] == "Unauthorized"
         assert "www-authenticate" in answer.headers
     for header in (f"Basic {valid}", valid, "Bearer", f"Bearer  {valid} {valid}"):
         with world.served.client() as http:
@@ -187,7 +188,8 @@ def test_a_token_without_the_scope_is_refused(operation: Operation, world: World
     with world.served.client(world.token(*others)) as http:
         answer = operation.send(http)
 
-    assert (answer.status_code, answer.json()["title"]) == (403, "Forbidden")
+    assert answer.status_code == 403
+    assert operation.method == "HEAD" or answer.json()["title"] == "Forbidden"
     assert world.state() == before
 
 
@@ -208,7 +210,7 @@ def test_a_token_of_another_tenant_or_topic_sees_and_does_nothing(
             answer = operation.send(http)
         if operation.name in _OF_THE_SERVER:
             assert answer.status_code == 403
-        elif "{" in operation.path and operation.name != "put_topic":
+        elif "{" in operation.path and operation.name not in ("put_topic", "put_stream"):
             assert answer.status_code == 404, answer.status_code
         text = "" if answer.is_stream_consumed is False else answer.text
         assert "placed" not in text or operation.name == "get_view_key"
@@ -226,7 +228,7 @@ def test_a_token_of_another_tenant_or_topic_sees_and_does_nothing(
 def test_a_token_with_the_scope_is_let_in(operation: Operation, world: World) -> None:
     """The same requests, allowed: else the tests above would prove nothing."""
     tenant = None if operation.name in _OF_THE_SERVER else "acme"
-    if operation.name == "delete_topic":
+    if operation.name in ("delete_topic", "delete_stream"):
         world.log.create_topic("orders", tenant="tidy")
         tenant = "tidy"
     with world.served.client(world.token(str(operation.scope), tenant=tenant)) as http:

@@ -36,7 +36,7 @@ class ProducerMark(msgspec.Struct, frozen=True, array_like=True):
     seq: int
 
     def check(self) -> Self:
-        """Return it; InvalidError if no producer may say so."""
+        """Return it; InvalidError if no producer may have this name."""
         check_producer_name(self.name)
         return self
 
