@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from strandline.durable_streams import AppendMark, Decision, ProducerMark
+from strandline.durable_streams import AppendMark, ProducerMark, WriterDecision
 from strandline.durable_streams import writers as writers_module
 from strandline.durable_streams.writers import WriterState, mark_key, marked_event
 from strandline.log import Log
@@ -41,29 +41,29 @@ def test_a_producer_goes_on_one_by_one(log: Log) -> None:
     put(log, by("p", 0, 1))
     state = state_of(log)
 
-    assert state.decide(by("p", 0, 2)) is Decision.NEW
-    assert state.decide(by("p", 0, 1)) is Decision.REPEAT
-    assert state.decide(by("p", 0, 0)) is Decision.REPEAT
-    assert state.decide(by("p", 0, 3)) is Decision.GAP
-    assert state.decide(by("p", 1, 0)) is Decision.NEW
-    assert state.decide(by("p", 1, 1)) is Decision.NEW_EPOCH
-    assert state.decide(by("q", 0, 0)) is Decision.NEW
-    assert state.decide(by("q", 0, 1)) is Decision.GAP
+    assert state.decide(by("p", 0, 2)) is WriterDecision.NEW
+    assert state.decide(by("p", 0, 1)) is WriterDecision.REPEAT
+    assert state.decide(by("p", 0, 0)) is WriterDecision.REPEAT
+    assert state.decide(by("p", 0, 3)) is WriterDecision.GAP
+    assert state.decide(by("p", 1, 0)) is WriterDecision.NEW
+    assert state.decide(by("p", 1, 1)) is WriterDecision.NEW_EPOCH
+    assert state.decide(by("q", 0, 0)) is WriterDecision.NEW
+    assert state.decide(by("q", 0, 1)) is WriterDecision.GAP
 
 
 def test_an_earlier_epoch_is_fenced_also_once_the_stream_is_closed(log: Log) -> None:
     put(log, by("p", 0, 0))
     put(log, by("p", 3, 0))
-    assert state_of(log).decide(by("p", 0, 1)) is Decision.FENCED
+    assert state_of(log).decide(by("p", 0, 1)) is WriterDecision.FENCED
 
     put(log, AppendMark(ProducerMark("p", 3, 1), closes=True))
     closed = state_of(log)
 
-    assert closed.decide(by("p", 0, 1)) is Decision.FENCED
-    assert closed.decide(by("p", 3, 1)) is Decision.REPEAT
-    assert closed.decide(by("p", 3, 2)) is Decision.CLOSED
-    assert closed.decide(AppendMark()) is Decision.CLOSED
-    assert closed.decide(AppendMark(closes=True, is_empty=True)) is Decision.REPEAT
+    assert closed.decide(by("p", 0, 1)) is WriterDecision.FENCED
+    assert closed.decide(by("p", 3, 1)) is WriterDecision.REPEAT
+    assert closed.decide(by("p", 3, 2)) is WriterDecision.CLOSED
+    assert closed.decide(AppendMark()) is WriterDecision.CLOSED
+    assert closed.decide(AppendMark(closes=True, is_empty=True)) is WriterDecision.REPEAT
 
 
 @pytest.mark.parametrize(("last", "next_", "is_taken"), [("2", "10", False), ("09", "10", True)])
@@ -74,8 +74,8 @@ def test_the_sequence_of_a_stream_rises_by_its_bytes(
 
     found = state_of(log).decide(AppendMark(stream_seq=next_))
 
-    assert found is (Decision.NEW if is_taken else Decision.SEQ)
-    assert state_of(log).decide(AppendMark(stream_seq=last)) is Decision.SEQ
+    assert found is (WriterDecision.NEW if is_taken else WriterDecision.SEQ)
+    assert state_of(log).decide(AppendMark(stream_seq=last)) is WriterDecision.SEQ
 
 
 def test_a_close_without_a_message_ends_before_its_record(log: Log) -> None:

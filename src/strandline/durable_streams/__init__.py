@@ -8,7 +8,7 @@ follows from the records, so that every process comes to the same answer.
 from strandline.durable_streams.messages import messages_of
 from strandline.durable_streams.names import path_of, topic_name_of
 from strandline.durable_streams.offsets import BEGINNING, NOW, position_of, shown_offset
-from strandline.durable_streams.stream import Stream, StreamPage
+from strandline.durable_streams.stream import DurableStream, StreamPage
 from strandline.durable_streams.stream_settings import (
     StreamSettings,
     asked_fork,
@@ -16,23 +16,28 @@ from strandline.durable_streams.stream_settings import (
     is_true,
     media_of,
 )
-from strandline.durable_streams.table import Appended, Made, NotSameError, StreamTable
-from strandline.durable_streams.writers import SAFE_INT_MAX, AppendMark, Decision, ProducerMark
+from strandline.durable_streams.table import Made, NotSameError, StreamOutcome, StreamTable
+from strandline.durable_streams.writers import (
+    SAFE_INT_MAX,
+    AppendMark,
+    ProducerMark,
+    WriterDecision,
+)
 
 __all__ = [
     "BEGINNING",
     "NOW",
     "SAFE_INT_MAX",
     "AppendMark",
-    "Appended",
-    "Decision",
+    "DurableStream",
     "Made",
     "NotSameError",
     "ProducerMark",
-    "Stream",
+    "StreamOutcome",
     "StreamPage",
     "StreamSettings",
     "StreamTable",
+    "WriterDecision",
     "asked_fork",
     "asked_settings",
     "is_true",

@@ -47,12 +47,12 @@ class StreamPage(NamedTuple):
         return self.next >= self.tail
 
 
-class _Snapshot(msgspec.Struct):
+class _WriterSnapshot(msgspec.Struct):
     position: str
     state: WriterState
 
 
-class Stream:
+class DurableStream:
     """A stream that a log holds. Any thread may use it."""
 
     def __init__(
@@ -60,7 +60,7 @@ class Stream:
         log: Log,
         found: TopicDescription,
         settings: StreamSettings,
-        source: "Stream | None",
+        source: "DurableStream | None",
     ) -> None:
         self._log = log
         self.topic: Topic = found.topic
@@ -122,7 +122,7 @@ class Stream:
         raw = self.keys.writers()
         if raw is not None:
             try:
-                snapshot = msgspec.json.decode(raw, type=_Snapshot)
+                snapshot = msgspec.json.decode(raw, type=_WriterSnapshot)
                 end = self._log.resolve(Position.from_json(snapshot.position.encode()))
                 state = snapshot.state if end == snapshot.state.end else state
             except (StrandlineError, msgspec.MsgspecError):
@@ -135,7 +135,7 @@ class Stream:
             return
         self._stored_end = self._state.end
         position = self._log.position(self.topic, 0, self._state.end).to_json().decode()
-        self.keys.put_writers(msgspec.json.encode(_Snapshot(position, self._state)))
+        self.keys.put_writers(msgspec.json.encode(_WriterSnapshot(position, self._state)))
 
     # --- what to append ---
 
@@ -200,7 +200,7 @@ class Stream:
                 bytes_max=bytes_max,
             )
 
-    def _living_source(self) -> "Stream":
+    def _living_source(self) -> "DurableStream":
         if self.source is None:
             # The topic that it was forked from was dropped by another face.
             raise TrimmedError(self.base, stream=self.topic.name)

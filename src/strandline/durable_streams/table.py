@@ -11,9 +11,9 @@ from msgspec.structs import replace
 
 from strandline.clock import Clock
 from strandline.durable_streams.offsets import position_of
-from strandline.durable_streams.stream import Stream
+from strandline.durable_streams.stream import DurableStream
 from strandline.durable_streams.stream_settings import StreamSettings, settings_of
-from strandline.durable_streams.writers import AppendMark, Decision, SeenProducer
+from strandline.durable_streams.writers import AppendMark, SeenProducer, WriterDecision
 from strandline.log import AppendTerms, AsyncLog, Log, parts_of
 from strandline.log.off_loop import in_thread
 from strandline.log.topics import unknown_topic
@@ -23,10 +23,10 @@ _KEPT_MAX: Final = 10_000
 _SWEEP_S: Final = 60.0
 
 
-class Appended(NamedTuple):
+class StreamOutcome(NamedTuple):
     """What became of an append."""
 
-    decision: Decision
+    decision: WriterDecision
     tail: int
     is_closed: bool
     producer: SeenProducer | None
@@ -36,7 +36,7 @@ class Appended(NamedTuple):
 class Made(NamedTuple):
     """What became of a request to create a stream."""
 
-    stream: Stream
+    stream: DurableStream
     is_new: bool
     tail: int
     is_closed: bool
@@ -52,13 +52,13 @@ class StreamTable:
     def __init__(self, log: AsyncLog) -> None:
         self._log = log
         self._clock: Clock = parts_of(log.blocking).clock
-        self._known: OrderedDict[UUID, Stream] = OrderedDict()
+        self._known: OrderedDict[UUID, DurableStream] = OrderedDict()
         self._turns: WeakValueDictionary[UUID, asyncio.Lock] = WeakValueDictionary()
         #: Streams are made and removed one at a time.
         self._making = asyncio.Lock()
         self._swept_at = float("-inf")
 
-    async def open(self, topic: Topic) -> Stream:
+    async def open(self, topic: Topic) -> DurableStream:
         """Return the stream of a topic, which may be one that was deleted or is not made.
 
         InvalidError, as for a topic that is not there, once its time is up.
@@ -80,8 +80,8 @@ class StreamTable:
         return stream
 
     async def append(
-        self, stream: Stream, messages: list[bytes], mark: AppendMark, **terms: object
-    ) -> Appended:
+        self, stream: DurableStream, messages: list[bytes], mark: AppendMark, **terms: object
+    ) -> StreamOutcome:
         """Append messages as one, or find that this has happened, or why it must not."""
         turn = self._turns.setdefault(stream.topic.id, asyncio.Lock())
         values, keys = stream.values(messages, mark)
@@ -92,7 +92,7 @@ class StreamTable:
                 # Before the decision: what came in between makes the append fail.
                 end = state.end
                 decision = state.decide(asked)
-                if decision is not Decision.NEW:
+                if decision is not WriterDecision.NEW:
                     break
                 given: AppendTerms = {"partition": 0, "expected_offset": end, **terms}  # type: ignore[typeddict-item] # Of the caller's.
                 try:
@@ -105,7 +105,7 @@ class StreamTable:
                 state = await in_thread(stream.state)
                 break
         producer = None if mark.producer is None else state.producers.get(mark.producer.name)
-        return Appended(decision, stream.base + state.tail, state.is_closed, producer)
+        return StreamOutcome(decision, stream.base + state.tail, state.is_closed, producer)
 
     async def make(
         self,
@@ -114,7 +114,7 @@ class StreamTable:
         asked: StreamSettings,
         messages: list[bytes],
         *,
-        source: Stream | None = None,
+        source: DurableStream | None = None,
         closes: bool = False,
     ) -> Made:
         """Return the stream of this name, made if there is none; NotSameError if it is another.
@@ -131,7 +131,7 @@ class StreamTable:
                 messages = [*inherited, *messages]
             return await self._make(name, tenant, asked, messages, closes=closes)
 
-    async def delete(self, stream: Stream) -> None:
+    async def delete(self, stream: DurableStream) -> None:
         """Remove a stream, or keep it for its forks alone."""
         async with self._making:
             await in_thread(self._remove, stream)
@@ -175,7 +175,7 @@ class StreamTable:
             # Another process was first.
             raise NotSameError from None
 
-    def _find(self, name: str, tenant: Tenant | None) -> Stream | None:
+    def _find(self, name: str, tenant: Tenant | None) -> DurableStream | None:
         """Return the stream of this name; one that has ended, or was not made, is removed."""
         try:
             topic = self._blocking.topic(name, tenant=tenant)
@@ -190,16 +190,16 @@ class StreamTable:
             return None
         return stream
 
-    def _load(self, topic: Topic) -> Stream:
+    def _load(self, topic: Topic) -> DurableStream:
         log = self._blocking
         found = log.describe_topic(topic)
         settings = settings_of(found.settings)
         source = None
         if (fork := settings.fork) is not None:
             source = self._by_id(UUID(fork.topic_id), fork.name, topic.tenant)
-        return Stream(log, found, settings, source)
+        return DurableStream(log, found, settings, source)
 
-    def _by_id(self, topic_id: UUID, name: str, tenant: Tenant | None) -> Stream | None:
+    def _by_id(self, topic_id: UUID, name: str, tenant: Tenant | None) -> DurableStream | None:
         known = self._known.get(topic_id)
         if known is not None:
             return known
@@ -209,12 +209,12 @@ class StreamTable:
                 return self._load(topic)
         return None
 
-    def _end(self, stream: Stream) -> None:
+    def _end(self, stream: DurableStream) -> None:
         """Remove a stream whose time is up; it is kept for its forks alone if it has some."""
         if not stream.lifetime.is_deleted:
             self._remove(stream)
 
-    def _remove(self, stream: Stream) -> None:
+    def _remove(self, stream: DurableStream) -> None:
         if self._has_forks(stream):
             stream.lifetime.delete()
             return
@@ -227,7 +227,7 @@ class StreamTable:
             if source.lifetime.is_deleted:
                 self._remove(source)
 
-    def _has_forks(self, stream: Stream) -> bool:
+    def _has_forks(self, stream: DurableStream) -> bool:
         for name in stream.keys.forks():
             with contextlib.suppress(InvalidError):
                 topic = self._blocking.topic(name, tenant=stream.topic.tenant)
@@ -260,7 +260,7 @@ class StreamTable:
         return self._log.blocking
 
 
-def forked(source: Stream, asked: StreamSettings) -> tuple[StreamSettings, list[bytes]]:
+def forked(source: DurableStream, asked: StreamSettings) -> tuple[StreamSettings, list[bytes]]:
     """Return what a fork is made with, and what it has of a message that is cut in two.
 
     NotSameError for a source that is kept for its forks alone, or has another type.
@@ -293,7 +293,7 @@ def _no_sub_offset(sub_offset: int) -> InvalidError:
     return InvalidError("there is not so much after Stream-Fork-Offset", sub_offset=sub_offset)
 
 
-def _same(found: Stream, asked: StreamSettings, *, closes: bool) -> Made:
+def _same(found: DurableStream, asked: StreamSettings, *, closes: bool) -> Made:
     if found.lifetime.is_deleted or not found.settings.is_same(asked):
         raise NotSameError
     if found.is_closed() != closes:

@@ -59,7 +59,7 @@ class AppendMark(msgspec.Struct, frozen=True, omit_defaults=True):
         return self
 
 
-class Decision(Enum):
+class WriterDecision(Enum):
     """What becomes of an append."""
 
     NEW = "new"
@@ -114,24 +114,24 @@ class WriterState(msgspec.Struct):
             self.closed_at = record.offset if mark.is_empty else self.end
             self.closer = mark.producer
 
-    def decide(self, mark: AppendMark) -> Decision:
+    def decide(self, mark: AppendMark) -> WriterDecision:
         """Return what becomes of an append."""
         given = mark.producer
         seen = None if given is None else self.producers.get(given.name)
         if given is not None and seen is not None and given.epoch < seen.epoch:
-            return Decision.FENCED
+            return WriterDecision.FENCED
         if self.is_closed:
             return self._decide_closed(mark)
-        if given is not None and (found := _decide_producer(given, seen)) is not Decision.NEW:
+        if given is not None and (found := _decide_producer(given, seen)) is not WriterDecision.NEW:
             return found
         if self._is_behind(mark.stream_seq):
-            return Decision.SEQ
-        return Decision.NEW
+            return WriterDecision.SEQ
+        return WriterDecision.NEW
 
-    def _decide_closed(self, mark: AppendMark) -> Decision:
+    def _decide_closed(self, mark: AppendMark) -> WriterDecision:
         if mark.producer is None:
-            return Decision.REPEAT if mark.is_empty and mark.closes else Decision.CLOSED
-        return Decision.REPEAT if mark.producer == self.closer else Decision.CLOSED
+            return WriterDecision.REPEAT if mark.is_empty and mark.closes else WriterDecision.CLOSED
+        return WriterDecision.REPEAT if mark.producer == self.closer else WriterDecision.CLOSED
 
     def _is_behind(self, stream_seq: str | None) -> bool:
         if stream_seq is None or self.stream_seq is None:
@@ -147,14 +147,14 @@ class WriterState(msgspec.Struct):
             del self.producers[oldest]
 
 
-def _decide_producer(given: ProducerMark, seen: SeenProducer | None) -> Decision:
+def _decide_producer(given: ProducerMark, seen: SeenProducer | None) -> WriterDecision:
     if seen is None:
-        return Decision.NEW if given.seq == 0 else Decision.GAP
+        return WriterDecision.NEW if given.seq == 0 else WriterDecision.GAP
     if given.epoch > seen.epoch:
-        return Decision.NEW if given.seq == 0 else Decision.NEW_EPOCH
+        return WriterDecision.NEW if given.seq == 0 else WriterDecision.NEW_EPOCH
     if given.seq <= seen.seq:
-        return Decision.REPEAT
-    return Decision.NEW if given.seq == seen.seq + 1 else Decision.GAP
+        return WriterDecision.REPEAT
+    return WriterDecision.NEW if given.seq == seen.seq + 1 else WriterDecision.GAP
 
 
 _encode = msgspec.json.encode

@@ -10,7 +10,14 @@ import msgspec
 from starlette.responses import Response
 
 from strandline.clock import Clock
-from strandline.durable_streams import BEGINNING, NOW, Stream, StreamPage, position_of, shown_offset
+from strandline.durable_streams import (
+    BEGINNING,
+    NOW,
+    DurableStream,
+    StreamPage,
+    position_of,
+    shown_offset,
+)
 from strandline.log import parts_of
 from strandline.log.off_loop import in_thread
 from strandline.server.call import Call
@@ -79,7 +86,7 @@ async def read_stream(call: Call) -> Response:
     stream = await found_stream(call)
     start = await in_thread(_start, stream, query.offset)
     await in_thread(stream.lifetime.touch)
-    reader = StreamReader(call, stream, query.cursor)
+    reader = DurableReader(call, stream, query.cursor)
     if query.live == "sse":
         return reader.events(start)
     if query.live == "long-poll":
@@ -87,16 +94,16 @@ async def read_stream(call: Call) -> Response:
     return await reader.catch_up(start, is_now=query.offset == NOW)
 
 
-def _start(stream: Stream, offset: str | None) -> int:
+def _start(stream: DurableStream, offset: str | None) -> int:
     if offset is None or offset == BEGINNING:
         return stream.beginning()
     return stream.tail() if offset == NOW else position_of(offset)
 
 
-class StreamReader:
+class DurableReader:
     """One read of a stream."""
 
-    def __init__(self, call: Call, stream: Stream, cursor: str | None) -> None:
+    def __init__(self, call: Call, stream: DurableStream, cursor: str | None) -> None:
         self._call = call
         self._stream = stream
         self._asked_cursor = cursor

@@ -9,12 +9,12 @@ from starlette.responses import Response
 
 from strandline.durable_streams import (
     SAFE_INT_MAX,
-    Appended,
     AppendMark,
-    Decision,
+    DurableStream,
     NotSameError,
     ProducerMark,
-    Stream,
+    StreamOutcome,
+    WriterDecision,
     asked_fork,
     asked_settings,
     is_true,
@@ -174,7 +174,7 @@ async def delete_stream(call: Call) -> Response:
     return Response(status_code=204)
 
 
-async def found_stream(call: Call) -> Stream:
+async def found_stream(call: Call) -> DurableStream:
     """Return the stream in the path; 404 if there is none that the caller sees, 410 if deleted."""
     name = topic_name_of(call.path("stream"))
     stream = await call.durable.open(await call.caller.topic(call.log, name))
@@ -192,7 +192,7 @@ def _place(position: int, *, is_closed: bool) -> dict[str, str]:
     return {"stream-next-offset": shown_offset(position), **(_CLOSED if is_closed else {})}
 
 
-async def _source(call: Call, path: str) -> Stream:
+async def _source(call: Call, path: str) -> DurableStream:
     if not path.startswith(_PREFIX):
         raise InvalidError(f"Stream-Forked-From is a path under {_PREFIX}", value=path)
     try:
@@ -214,7 +214,7 @@ def _first_messages(body: bytes, *, is_json: bool) -> list[bytes]:
     return messages_of(body, is_json=is_json, may_be_empty=True) if body else []
 
 
-def _check_type(call: Call, stream: Stream) -> None:
+def _check_type(call: Call, stream: DurableStream) -> None:
     given = call.request.headers.get("content-type")
     if given is None:
         raise InvalidError("a body has a Content-Type, that of the stream")
@@ -242,26 +242,26 @@ def _safe(name: str, text: str) -> int:
     raise InvalidError(f"{name} is a whole number from 0 to 2**53 - 1", value=text)
 
 
-def _answer(done: Appended, mark: AppendMark, *, has_body: bool) -> Response:
+def _answer(done: StreamOutcome, mark: AppendMark, *, has_body: bool) -> Response:
     headers = _place(done.tail, is_closed=done.is_closed)
     decision, known, given = done.decision, done.producer, mark.producer
-    if decision in (Decision.NEW, Decision.REPEAT):
+    if decision in (WriterDecision.NEW, WriterDecision.REPEAT):
         if given is not None and known is not None:
             headers |= {"producer-epoch": str(given.epoch), "producer-seq": str(known.seq)}
-        is_new = decision is Decision.NEW and given is not None and has_body
+        is_new = decision is WriterDecision.NEW and given is not None and has_body
         return Response(status_code=200 if is_new else 204, headers=headers)
-    if decision is Decision.FENCED and known is not None:
+    if decision is WriterDecision.FENCED and known is not None:
         fence = {"producer-epoch": str(known.epoch)}
         raise RequestError(403, "a later epoch of this producer has appended", fence)
-    if decision is Decision.GAP and given is not None:
+    if decision is WriterDecision.GAP and given is not None:
         missing = {
             "producer-expected-seq": str(0 if known is None else known.seq + 1),
             "producer-received-seq": str(given.seq),
         }
         raise RequestError(409, "an append of this producer is missing before this one", missing)
-    if decision is Decision.NEW_EPOCH:
+    if decision is WriterDecision.NEW_EPOCH:
         raise InvalidError("a new epoch of a producer begins with Producer-Seq 0")
-    if decision is Decision.SEQ:
+    if decision is WriterDecision.SEQ:
         raise RequestError(409, "Stream-Seq is not greater than the last one", headers)
     raise RequestError(409, "this stream is closed", headers)
 
