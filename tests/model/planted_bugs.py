@@ -39,7 +39,7 @@ COORDINATOR_BUGS = [
         Stage,
         "reach",
         "while not self.attempt(...): ...",
-        "while self.mark.value < epoch or self.ended < turn:\n"
+        "while self.mark.value < epoch or self.rounds.ended < turn:\n"
         "    if not waiter.wait(deadline):\n"
         "        raise UnavailableError('it took too long')",
     ),

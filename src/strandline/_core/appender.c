@@ -7,7 +7,8 @@
 #include "receipt.h"
 
 PyTypeObject *AppenderType;
-static PyObject *reason_name, *begun_name, *value_name, *partitions_name, *durability_name;
+static PyObject *reason_name, *value_name, *partitions_name, *durability_name, *durable_text,
+    *written_text;
 
 typedef struct {
     PyObject_HEAD
@@ -15,9 +16,9 @@ typedef struct {
     PyObject *seam;     /* None, or what calls `lane.append` where `io` or `clock` is replaced. */
     PyObject *ending;   /* Its `reason` is None while writes are taken. */
     PyObject *written;  /* The watermark of what is written: its `value` is the last epoch. */
-    PyObject *durable;  /* The stage of syncing: `begun` rounds of it have begun. */
+    GroupCommit *commit; /* The rounds of syncing. */
     PyObject *listener; /* Its `partitions` are empty while nothing is watched. */
-    PyObject *announce, *failed, *make_outcome; /* See core.pyi. */
+    PyObject *announce, *failed, *make_outcome, *round_on_loop, *finish; /* See core.pyi. */
     PyObject *receipt_type;
     PyObject *clock; /* None, or what reads the time in place of the system, in tests. */
     PyObject *partition, *level, *durability_max;
@@ -26,22 +27,24 @@ typedef struct {
 } Appender;
 
 static PyObject *appender_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
-    PyObject *lane, *given[13];
+    PyObject *lane, *commit, *given[14];
     long long bytes_max;
     (void)kwargs;
-    if (!PyArg_ParseTuple(args, "O!OOOOOOOOOOOOOL:Appender", LaneType, &lane, &given[0], &given[1],
-                          &given[2], &given[3], &given[4], &given[5], &given[6], &given[7],
-                          &given[8], &given[9], &given[10], &given[11], &given[12], &bytes_max))
+    if (!PyArg_ParseTuple(args, "O!OOOO!OOOOOOOOOOOL:Appender", LaneType, &lane, &given[0], &given[1],
+                          &given[2], GroupCommitType, &commit, &given[3], &given[4], &given[5],
+                          &given[6], &given[7], &given[8], &given[9], &given[10], &given[11],
+                          &given[12], &given[13], &bytes_max))
         return NULL;
     Appender *appender = (Appender *)PyType_GenericAlloc(type, 0);
     if (!appender) return NULL;
-    PyObject **places[13] = {
-        &appender->seam, &appender->ending, &appender->written, &appender->durable,
-        &appender->listener, &appender->announce, &appender->failed, &appender->make_outcome,
-        &appender->receipt_type, &appender->clock, &appender->partition, &appender->level,
-        &appender->durability_max};
-    for (int index = 0; index < 13; index++) *places[index] = new_reference(given[index]);
+    PyObject **places[14] = {
+        &appender->seam, &appender->ending, &appender->written, &appender->listener,
+        &appender->announce, &appender->failed, &appender->make_outcome, &appender->round_on_loop,
+        &appender->finish, &appender->receipt_type, &appender->clock, &appender->partition,
+        &appender->level, &appender->durability_max};
+    for (int index = 0; index < 14; index++) *places[index] = new_reference(given[index]);
     appender->lane = (Lane *)new_reference(lane);
+    appender->commit = (GroupCommit *)new_reference(commit);
     appender->bytes_max = bytes_max;
     return (PyObject *)appender;
 }
@@ -51,7 +54,9 @@ static int appender_traverse(Appender *appender, visitproc visit, void *arg) {
     Py_VISIT(appender->seam);
     Py_VISIT(appender->ending);
     Py_VISIT(appender->written);
-    Py_VISIT(appender->durable);
+    Py_VISIT(appender->commit);
+    Py_VISIT(appender->round_on_loop);
+    Py_VISIT(appender->finish);
     Py_VISIT(appender->listener);
     Py_VISIT(appender->announce);
     Py_VISIT(appender->failed);
@@ -70,7 +75,9 @@ static int appender_clear(Appender *appender) {
     Py_CLEAR(appender->seam);
     Py_CLEAR(appender->ending);
     Py_CLEAR(appender->written);
-    Py_CLEAR(appender->durable);
+    Py_CLEAR(appender->commit);
+    Py_CLEAR(appender->round_on_loop);
+    Py_CLEAR(appender->finish);
     Py_CLEAR(appender->listener);
     Py_CLEAR(appender->announce);
     Py_CLEAR(appender->failed);
@@ -153,14 +160,18 @@ static bool announce_end(Appender *appender, int64_t end) {
     return answer != NULL;
 }
 
-static PyObject *receipt_of(Appender *appender, PyObject *event, const Placed *placed, int64_t turn,
-                            int64_t epoch) {
+static PyObject *receipt_of(Appender *appender, PyObject *event, PyObject *level,
+                            const Placed *placed, int64_t turn, int64_t epoch) {
     ReceiptFields *receipt =
         (ReceiptFields *)PyType_GenericAlloc((PyTypeObject *)appender->receipt_type, 0);
     if (!receipt) return NULL;
     receipt->make_outcome = new_reference(appender->make_outcome);
     receipt->partition = new_reference(appender->partition);
-    receipt->level = new_reference(appender->level);
+    receipt->level = new_reference(level);
+    if (level != appender->level) {
+        receipt->commit = (GroupCommit *)new_reference((PyObject *)appender->commit);
+        receipt->round_on_loop = new_reference(appender->round_on_loop);
+    }
     receipt->durability_max = new_reference(appender->durability_max);
     receipt->offered = new_reference(event);
     receipt->placed = *placed;
@@ -171,9 +182,19 @@ static PyObject *receipt_of(Appender *appender, PyObject *event, const Placed *p
     return (PyObject *)receipt;
 }
 
-static PyObject *append_event(Appender *appender, Event *event) {
+/* Return the receipt once what it says is durable. */
+static PyObject *when_durable(Appender *appender, PyObject *receipt, int64_t turn) {
+    int is_durable = commit_wait(appender->commit, turn);
+    if (LIKELY(is_durable > 0)) return receipt;
+    PyObject *answer = is_durable < 0 ? NULL : call_one(appender->finish, receipt);
+    if (answer) Py_DECREF(answer);
+    else Py_CLEAR(receipt);
+    return receipt;
+}
+
+static PyObject *append_event(Appender *appender, Event *event, PyObject *level, bool may_wait) {
     Placed placed;
-    int64_t begun, epoch;
+    int64_t epoch;
     double now;
     if (!clock_monotonic(appender->clock, &now)) return NULL;
     if (now >= appender->fresh_until) Py_RETURN_NOTIMPLEMENTED;
@@ -187,36 +208,42 @@ static PyObject *append_event(Appender *appender, Event *event) {
     if (step == FAILED) return raise_failed(appender, event);
     appender->appends++;
     appender->bytes += event_size(event);
+    if (!number_of(appender->written, value_name, &epoch)) return NULL;
     /* After it was written: a round of syncing that begins from now on makes it durable. */
-    if (!number_of(appender->durable, begun_name, &begun)
-        || !number_of(appender->written, value_name, &epoch)
-        || !announce_end(appender, placed.offset + 1))
-        return NULL;
-    return receipt_of(appender, (PyObject *)event, &placed, begun + 1, epoch);
+    int64_t turn = commit_turn(appender->commit, epoch);
+    if (!announce_end(appender, placed.offset + 1)) return NULL;
+    PyObject *receipt = receipt_of(appender, (PyObject *)event, level, &placed, turn, epoch);
+    bool waits = may_wait && level != appender->level;
+    return receipt && waits ? when_durable(appender, receipt, turn) : receipt;
 }
 
-/* Whether these terms say no more than what is done without any: the appender's own level. */
-static bool are_plain(const Appender *appender, PyObject *terms) {
-    if (!PyDict_Size(terms)) return true;
-    return PyDict_Size(terms) == 1 && PyDict_GetItem(terms, durability_name) == appender->level;
+/* The level that these terms request, borrowed; NULL if they say more than that. */
+static PyObject *level_of(const Appender *appender, PyObject *terms) {
+    if (!PyDict_Size(terms)) return appender->level;
+    PyObject *given = PyDict_Size(terms) == 1 ? PyDict_GetItem(terms, durability_name) : NULL;
+    if (!given || given == appender->level || given == appender->durability_max) return given;
+    /* Names as they stand in a program are one object each. */
+    if (given == durable_text) return appender->durability_max;
+    return given == written_text ? appender->level : NULL;
 }
 
-/* `append_warm(appenders, topic, value, terms)`; see core.pyi. */
+/* `append_warm(appenders, topic, value, terms, may_wait)`; see core.pyi. */
 PyObject *append_warm(PyObject *module, PyObject *const *args, Py_ssize_t given) {
     (void)module;
-    if (given != 4 || Py_TYPE(args[3]) != &PyDict_Type) {
-        PyErr_SetString(PyExc_TypeError, "append_warm() takes appenders, a topic, a value, terms");
+    if (given != 5 || Py_TYPE(args[3]) != &PyDict_Type) {
+        PyErr_SetString(PyExc_TypeError, "append_warm() takes appenders, a topic, a value, terms, may_wait");
         return NULL;
     }
     if (Py_TYPE(args[1]) != &PyUnicode_Type || Py_TYPE(args[2]) != EventType)
         Py_RETURN_NOTIMPLEMENTED;
     PyObject *found = PyDict_GetItemWithError(args[0], args[1]);
     if (!found && PyErr_Occurred()) return NULL;
-    if (!found || Py_TYPE(found) != AppenderType || !are_plain((Appender *)found, args[3]))
-        Py_RETURN_NOTIMPLEMENTED;
+    if (!found || Py_TYPE(found) != AppenderType) Py_RETURN_NOTIMPLEMENTED;
+    PyObject *level = level_of((Appender *)found, args[3]);
+    if (!level) Py_RETURN_NOTIMPLEMENTED;
     /* What is called may replace it in the dict. */
     Py_INCREF(found);
-    PyObject *receipt = append_event((Appender *)found, (Event *)args[2]);
+    PyObject *receipt = append_event((Appender *)found, (Event *)args[2], level, args[4] == Py_True);
     Py_DECREF(found);
     return receipt;
 }
@@ -252,9 +279,11 @@ PyType_Spec appender_spec = {"strandline._core.core.Appender", sizeof(Appender),
 
 bool appender_prepare(void) {
     reason_name = PyUnicode_InternFromString("reason");
-    begun_name = PyUnicode_InternFromString("begun");
     value_name = PyUnicode_InternFromString("value");
     partitions_name = PyUnicode_InternFromString("partitions");
     durability_name = PyUnicode_InternFromString("durability");
-    return durability_name && reason_name && begun_name && value_name && partitions_name;
+    durable_text = PyUnicode_InternFromString("durable");
+    written_text = PyUnicode_InternFromString("written");
+    return durability_name && reason_name && value_name && partitions_name && durable_text
+        && written_text;
 }

@@ -1,5 +1,6 @@
 """What the C files promise. `NotImplemented` stands for: not me, and nothing was done."""
 
+from asyncio import Future
 from collections.abc import Callable, Iterable, Iterator
 from types import NotImplementedType
 from typing import Any, Self, final
@@ -209,6 +210,74 @@ class Lane:
     def appends(self) -> int:
         """How many it has made, each of one event or of several."""
 
+@final
+class GroupCommit:
+    """Rounds of syncing one partition; implements `strandline.writes.rounds.Rounds`.
+
+    It is its own `busy`. Threads in `wait` lead a round or block until one has ended,
+    without the interpreter's lock, and look for signals at least every 50 ms.
+    """
+
+    def __new__(cls) -> GroupCommit: ...
+    def follow(self, mark: object, tell: Callable[[int], None], /) -> None:
+        """Have `mark.value` raised to the last epoch that is durable, and `tell` called with
+        the end of what is durable, after rounds in `wait`."""
+
+    def arm(
+        self,
+        files: object,
+        io: object,
+        segment_fd: int,
+        tail_fd: int,
+        tail_path: str,
+        tail_device: int,
+        tail_inode: int,
+        tail_seed: int,
+        same: bytes,
+        durable: int,
+        /,
+    ) -> None:
+        """Sync there from now on, by the system's calls or, if it is not None, by `io`.
+
+        `files` are held, so that the descriptors stay open. `same` are the 28 bytes of the
+        tail's end that stay as long as nothing but frames is written, from its magic to its
+        segment; `durable` is the end of what is durable. The caller holds `busy`.
+        """
+
+    def sync(self) -> int | None:
+        """Make durable what the tail says is written; return the end of it. None, perhaps
+        after a sync, if Python has to do it: the epoch or the segment is another one, or the
+        tail was replaced. The caller holds `busy`.
+
+        OSError if a sync fails, or one has failed before: `has_failed` is True from then on.
+        Any error of `io`.
+        """
+
+    @property
+    def has_failed(self) -> bool: ...
+    @property
+    def begun(self) -> int: ...
+    @property
+    def ended(self) -> int: ...
+    @property
+    def waiting(self) -> int:
+        """How many threads are in `wait`."""
+
+    @property
+    def sync_s(self) -> float: ...
+    @property
+    def busy(self) -> Self: ...
+    def acquire(self, blocking: bool = True, timeout: float = -1, /) -> bool: ...
+    def release(self) -> None: ...
+    def locked(self) -> bool: ...
+    def begin(self) -> None: ...
+    def end(self) -> None: ...
+    def wait(self, turn: int, /) -> bool:
+        """False also after a sync that failed, and with an `io`."""
+
+    def close(self) -> None: ...
+    def renew(self) -> None: ...
+
 class ReceiptFields:
     """What a receipt is made of: see `strandline.log.receipts`. Immutable.
 
@@ -229,10 +298,14 @@ class ReceiptFields:
     def _outcome(self) -> Any: ...
     @property
     def _is_reached(self) -> bool:
-        """Whether an Appender made it: then it is written, and no more was requested."""
+        """Whether an Appender made it, and it has reached the level that was requested."""
 
     def _placement(self) -> Any:
         """Return `_outcome.result()`."""
+
+    def _next_round(self) -> Future[None] | None:
+        """Return what is done, on the running loop, once the round of syncing has ended that
+        makes it durable; None if an Appender did not make it, or that was not requested."""
 
 @final
 class Appender:
@@ -240,11 +313,12 @@ class Appender:
 
     Counts them. Appends nothing before `fresh_until` is set, nor from then on, by `clock` or
     else the system's monotonic clock. `seam` is None, or called in place of `lane.append`.
-    `ending.reason`, `written.value`, `durable.begun` and `listener.partitions` are read at
-    each append; `announce` is called with the new end while there are such partitions.
+    `ending.reason`, `written.value` and `listener.partitions` are read at each append; `announce` is called with the new end while there are such partitions.
     `failed` is called with an error and the event, and raises what the caller gets.
     `make_outcome` is called with the last epoch written, the round of syncing to wait for,
-    and the placement.
+    and the placement. `round_on_loop` returns what is done on the running loop once such a
+    round has ended. `finish` is called with the receipt of an append that waits to be
+    durable, where Python has to see to that, and raises if it will not be.
     """
 
     def __new__(
@@ -253,11 +327,13 @@ class Appender:
         seam: Callable[[Any, int], Any] | None,
         ending: object,
         written: object,
-        durable: object,
+        commit: GroupCommit,
         listener: object,
         announce: Callable[[int], None],
         failed: Callable[[BaseException, Any], Any],
         make_outcome: Callable[[int, int, Any], Any],
+        round_on_loop: Callable[[int], Future[None]],
+        finish: Callable[[Any], None],
         receipt: type[ReceiptFields],
         clock: Any,
         partition: int,
@@ -274,8 +350,17 @@ class Appender:
     def is_closed(self) -> bool:
         """Whether its lane is, for good."""
 
-def append_warm(appenders: dict[str, Appender], topic: object, value: object, terms: Any, /) -> Any:
+def append_warm(
+    appenders: dict[str, Appender],
+    topic: object,
+    value: object,
+    terms: Any,
+    may_wait: bool,
+    /,
+) -> Any:
     """Append an event to the topic of this name, and return the receipt; NotImplemented if
     there is no such appender, the value is no event, the terms are more than a durability
-    that is the appender's level, or it has to be done in Python.
+    that is one of the appender's levels, or it has to be done in Python.
+
+    Returns once it is durable, if that was requested and it may wait.
     """

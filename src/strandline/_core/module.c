@@ -112,6 +112,7 @@ static bool add_types(PyObject *module) {
                  {"Record", &record_spec, &RecordType},
                  {"Reader", &reader_spec, &ReaderType},
                  {"Lane", &lane_spec, &LaneType},
+                 {"GroupCommit", &group_commit_spec, &GroupCommitType},
                  {"ReceiptFields", &receipt_spec, &ReceiptFieldsType},
                  {"Appender", &appender_spec, &AppenderType}};
     for (size_t index = 0; index < sizeof types / sizeof *types; index++) {

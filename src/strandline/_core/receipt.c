@@ -31,6 +31,8 @@ static PyObject *receipt_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
 static int receipt_traverse(ReceiptFields *receipt, visitproc visit, void *arg) {
     Py_VISIT(receipt->outcome);
     Py_VISIT(receipt->make_outcome);
+    Py_VISIT(receipt->commit);
+    Py_VISIT(receipt->round_on_loop);
     Py_VISIT(receipt->partition);
     Py_VISIT(receipt->level);
     Py_VISIT(receipt->durability_max);
@@ -42,6 +44,8 @@ static int receipt_traverse(ReceiptFields *receipt, visitproc visit, void *arg) 
 static int receipt_clear(ReceiptFields *receipt) {
     Py_CLEAR(receipt->outcome);
     Py_CLEAR(receipt->make_outcome);
+    Py_CLEAR(receipt->commit);
+    Py_CLEAR(receipt->round_on_loop);
     Py_CLEAR(receipt->partition);
     Py_CLEAR(receipt->level);
     Py_CLEAR(receipt->durability_max);
@@ -84,7 +88,15 @@ static PyObject *receipt_placement(ReceiptFields *receipt, PyObject *unused) {
 
 static PyObject *receipt_is_reached(ReceiptFields *receipt, void *closure) {
     (void)closure;
-    return PyBool_FromLong(receipt->make_outcome != NULL);
+    bool is_reached = receipt->make_outcome
+        && (!receipt->commit || commit_is_ended(receipt->commit, receipt->turn));
+    return PyBool_FromLong(is_reached);
+}
+
+static PyObject *receipt_next_round(ReceiptFields *receipt, PyObject *unused) {
+    (void)unused;
+    if (!receipt->commit) Py_RETURN_NONE;
+    return PyObject_CallFunction(receipt->round_on_loop, "L", (long long)receipt->turn);
 }
 
 static PyMemberDef members[] = {
@@ -99,7 +111,9 @@ static PyGetSetDef attributes[] = {
     {"_is_reached", (getter)receipt_is_reached, NULL, NULL, NULL},
     {0}};
 static PyMethodDef methods[] = {
-    {"_placement", (PyCFunction)(void *)receipt_placement, METH_NOARGS, NULL}, {0}};
+    {"_placement", (PyCFunction)(void *)receipt_placement, METH_NOARGS, NULL},
+    {"_next_round", (PyCFunction)(void *)receipt_next_round, METH_NOARGS, NULL},
+    {0}};
 static PyType_Slot slots[] = {{Py_tp_new, receipt_new},
                               {Py_tp_dealloc, receipt_dealloc},
                               {Py_tp_traverse, receipt_traverse},

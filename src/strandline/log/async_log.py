@@ -137,7 +137,7 @@ class AsyncLog:
             )
         try:
             if log._appenders is not None and key is None:
-                receipt: Receipt = append_warm(log._appenders, topic, value, terms)
+                receipt: Receipt = append_warm(log._appenders, topic, value, terms, False)
                 if receipt is not NotImplemented:
                     return AsyncReceipt(receipt)
             log._store.check_open()

@@ -86,8 +86,8 @@ class AsyncReceipt(msgspec.Struct, eq=False):
     def __await__(self) -> "Generator[Any, None, AsyncReceipt]":
         """Do what `wait()` does."""
         made = self._made
-        if self._block is None and isinstance(made, Receipt) and made._is_reached:
-            return _at_once(self)
+        if self._block is None and isinstance(made, Receipt):
+            return _at_once(self) if made._is_reached else _after_round(self, made)
         return self.wait().__await__()
 
     def __repr__(self) -> str:
@@ -97,6 +97,19 @@ class AsyncReceipt(msgspec.Struct, eq=False):
 def _at_once(receipt: AsyncReceipt) -> Generator[Any, None, AsyncReceipt]:
     """Return the receipt to what awaits it, which goes on without a pause."""
     yield from ()
+    return receipt
+
+
+def _after_round(
+    receipt: AsyncReceipt, made: Receipt
+) -> Generator[Any, None, AsyncReceipt]:
+    """Return the receipt once its level is reached, by the next round of syncing if that does."""
+    check_on_asyncio()
+    ended = made._next_round()
+    if ended is not None:
+        yield from ended
+    if not made._is_reached:
+        yield from made.__await__()
     return receipt
 
 

@@ -197,7 +197,7 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         **terms: Unpack[AppendTerms],
     ) -> Receipt:
         if self._appenders is not None and key is None:
-            receipt: Receipt = append_warm(self._appenders, topic, value, terms)
+            receipt: Receipt = append_warm(self._appenders, topic, value, terms, True)
             if receipt is not NotImplemented:
                 return receipt
         self._store.check_open()

@@ -1,5 +1,6 @@
 """What an append returns: places in what one or more requests came to."""
 
+from asyncio import Future
 from collections.abc import Generator, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
@@ -40,6 +41,10 @@ if TYPE_CHECKING or not IS_COMPILED:
         _index: int = 0
         #: Whether the level that the append requested is known to be reached.
         _is_reached = False
+
+        def _next_round(self) -> "Future[None] | None":
+            """Return what is done once the level may be reached, where the core says when."""
+            return None
 
         def _placement(self) -> Placement:
             return self._outcome.result()

@@ -29,6 +29,7 @@ from strandline.writes.ending import Ending
 from strandline.writes.loops import check_on_asyncio
 from strandline.writes.metrics import FlushReason, WriteMetrics
 from strandline.writes.receipt import WriteReceipt
+from strandline.writes.rounds import Rounds
 from strandline.writes.settings import Settings
 from strandline.writes.stage import Stage
 from strandline.writes.storage import Storage
@@ -63,6 +64,7 @@ class Coordinator(Generic[W, R, F, V, S, C]):
         flusher: Flusher[F, S],
         bracket: Bracket[C] | None = None,
         clock: Clock | None = None,
+        rounds: Rounds | None = None,
     ) -> None:
         if not channels or len(set(channels)) != len(channels):
             raise InvalidError("name one channel or more, each once", channels=list(channels))
@@ -76,6 +78,7 @@ class Coordinator(Generic[W, R, F, V, S, C]):
             fail=self._fail,
             ending=self._ending,
             clock=self._clock,
+            rounds=rounds,
         )
         parts = (settings, channels, context, delta, self._storage)
         seams: dict[str, Any] = {
@@ -236,8 +239,8 @@ class Coordinator(Generic[W, R, F, V, S, C]):
             backpressure=sum(channel.backpressure for channel in self._channels.values()),
             flushes={**self._drain.flushes, FlushReason.WAIT: self._drain.waits},
             flush_s=self._storage.flush_s,
-            syncs=self._storage.durable.ended,
-            sync_s=self._storage.sync_s,
+            syncs=self._storage.durable.rounds.ended,
+            sync_s=self._storage.sync_s + self._storage.durable.rounds.sync_s,
             send=measured.send.distribution(),
             apply=measured.apply.distribution(),
             freeze=measured.freeze.distribution(),
@@ -302,7 +305,7 @@ class Coordinator(Generic[W, R, F, V, S, C]):
         The store has written it after all that was applied before.
         """
         storage = self._storage
-        return self.receipt_beside(storage.written.mark.value, storage.durable.begun + 1, result)
+        return self.receipt_beside(storage.written.mark.value, storage.durable.rounds.begun + 1, result)
 
     def receipt_beside(self, epoch: int, turn: int, result: R) -> WriteReceipt[R]:
         """Return the receipt of such a write, when `epoch` was the last one written, and
@@ -313,6 +316,10 @@ class Coordinator(Generic[W, R, F, V, S, C]):
     def stages(self) -> tuple[Stage, Stage]:
         """What brings writes to be written, and to be durable."""
         return self._storage.written, self._storage.durable
+
+    def round_on_loop(self, turn: int) -> asyncio.Future[None]:
+        """Return what is done once round `turn` of syncing has ended, or none will."""
+        return self._storage.round_on_loop(turn)
 
     def failed_beside(self, cause: BaseException) -> BaseException:
         """End the coordinator for what such a write met; return what its caller shall see."""
@@ -329,8 +336,8 @@ class Coordinator(Generic[W, R, F, V, S, C]):
         return UnknownError(cause) if isinstance(cause, Exception) else cause
 
     def _wake_all(self) -> None:
-        self._storage.written.mark.wake_all()
-        self._storage.durable.mark.wake_all()
+        self._storage.written.end()
+        self._storage.durable.end()
         self._subscribers.end(self._ending)
 
     def disown(self) -> None:

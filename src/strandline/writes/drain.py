@@ -291,7 +291,7 @@ class Drain(Generic[W, R, F, V, S, C]):
         return None
 
     def _accept_barrier(self, barrier: Barrier, epoch: int) -> None:
-        turn = self.storage.durable.begun + 1 if barrier.durable else 0
+        turn = self.storage.durable.rounds.begun + 1 if barrier.durable else 0
         barrier.receipt.require_sync(turn)
         barrier.receipt.accept(epoch, None)
         level = Durability.DURABLE if barrier.durable else Durability.WRITTEN

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import threading
+import asyncio
 from collections.abc import Callable
 
 from strandline.clock import Clock
 from strandline.locks import Attempt
 from strandline.values import UnavailableError
 from strandline.writes.ending import Ending
+from strandline.writes.loop_rounds import LoopRounds
+from strandline.writes.rounds import PlainRounds, Rounds
 from strandline.writes.waiter import LoopWaiter, ThreadWaiter
 from strandline.writes.watermark import Watermark
 
@@ -21,28 +23,34 @@ class Stage:
     """
 
     def __init__(
-        self, name: str, work: Callable[[int], None], ending: Ending, clock: Clock
+        self,
+        name: str,
+        work: Callable[[int], None],
+        ending: Ending,
+        clock: Clock,
+        rounds: Rounds | None = None,
     ) -> None:
         self.mark = Watermark()
-        #: Rounds of work begun and ended, where the work counts them.
-        self.begun = 0
-        self.ended = 0
+        #: Where the work counts them.
+        self.rounds = PlainRounds() if rounds is None else rounds
         self._name = name
         self._work = work
         self._ending = ending
         self._clock = clock
         #: Held by the working thread, until it releases leadership.
-        self.busy = threading.Lock()
+        self.busy = self.rounds.busy
         self.attempt_busy = Attempt(self.busy)
+        #: Loops with tasks that wait for rounds.
+        self._loops: list[LoopRounds] = []
 
     def is_reached(self, epoch: int, turn: int = 0) -> bool:
         """Whether `epoch` is at this level and `turn` rounds have ended."""
-        return self.mark.value >= epoch and self.ended >= turn
+        return self.mark.value >= epoch and self.rounds.ended >= turn
 
     def attempt(self, epoch: int, turn: int = 0) -> bool:
         """Work towards `epoch` unless another thread does; True once it is reached."""
-        mark = self.mark
-        while mark.value < epoch or self.ended < turn:
+        mark, rounds = self.mark, self.rounds
+        while mark.value < epoch or rounds.ended < turn:
             if not self.attempt_busy:
                 self._check()
                 return False
@@ -52,7 +60,7 @@ class Stage:
                     self._work(epoch)
                 finally:
                     self.busy.release()
-                if mark.waiters:
+                if mark.waiters or self._loops:
                     self.wake_next()
             except BaseException:
                 self.wake_next()
@@ -65,15 +73,24 @@ class Stage:
         # have looked while `busy` was still held.
         self.mark.wake_reached()
         self.mark.wake_leader()
+        for each in tuple(self._loops):
+            each.ring()
+
+    def see_rounds(self) -> None:
+        """Wake the waiters for rounds that ended in the core."""
+        if self.mark.waiters or self._loops:
+            self.wake_next()
 
     def call_next(self) -> None:
         """Wake for waiters that were registered while no thread may have worked."""
         # A thread that works releases `busy` first, and then looks at the waiters.
-        if self.mark.waiters and not self.busy.locked():
+        if (self.mark.waiters or self._loops) and not self.busy.locked():
             self.wake_next()
 
     def reach(self, epoch: int, deadline: float | None = None, turn: int = 0) -> None:
         """Return once `epoch` is at this level, working or blocked meanwhile."""
+        if turn and deadline is None:
+            self.rounds.wait(turn)
         if self.attempt(epoch, turn):
             return
         waiter = ThreadWaiter(self._clock)
@@ -101,6 +118,31 @@ class Stage:
                 request()
                 await waiter.wait()
 
+    def round_on_loop(self, turn: int, request: Callable[[int], None]) -> asyncio.Future[None]:
+        """Return what is done once round `turn` has ended, or none will, on the running loop.
+
+        `request` makes another thread work for a round.
+        """
+        loop = asyncio.get_running_loop()
+        for each in self._loops:
+            if each.loop is loop:
+                return each.future(turn)
+        for each in tuple(self._loops):
+            if each.loop.is_closed():
+                self._loops.remove(each)
+        added = LoopRounds(loop, self.rounds, request)
+        self._loops.append(added)
+        if self._ending.reason is not None:
+            added.end()
+        return added.future(turn)
+
+    def end(self) -> None:
+        """Let everyone look again: no more work is done."""
+        self.rounds.close()
+        self.mark.wake_all()
+        for each in tuple(self._loops):
+            each.end()
+
     def wait_idle(self, timeout_s: float) -> None:
         """Return once no thread works any more; after the ending, none will."""
         if not Attempt(self.busy, timeout_s):
@@ -115,5 +157,6 @@ class Stage:
 
     def renew_lock(self) -> None:
         """Reset the worker: in a forked child there is none."""
-        self.busy = threading.Lock()
+        self.rounds.renew()
+        self.busy = self.rounds.busy
         self.attempt_busy = Attempt(self.busy)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import threading
 from collections import deque
@@ -14,6 +15,7 @@ from strandline.values import Durability, StrandlineError
 from strandline.writes.contracts import F, Flusher, S
 from strandline.writes.ending import Ending
 from strandline.writes.metrics import SAMPLE_MASK, Measurements
+from strandline.writes.rounds import Rounds
 from strandline.writes.stage import Stage
 from strandline.writes.standby import Standby
 from strandline.writes.subscriber import Subscribers
@@ -35,12 +37,13 @@ class Storage(Generic[F, S]):
         fail: Callable[[BaseException], BaseException],
         ending: Ending,
         clock: Clock,
+        rounds: Rounds | None = None,
     ) -> None:
         self.clock = clock
         self._monotonic = clock.monotonic
         self.incarnation: UUID = clock.new_id()
         self.written = Stage("written", self._flush, ending, clock)
-        self.durable = Stage("durable", self._sync, ending, clock)
+        self.durable = Stage("durable", self._sync, ending, clock, rounds)
         #: Frozen and not yet written, oldest first, with their sizes.
         self.frozen: deque[tuple[F, range, int]] = deque()
         #: What the last flush made, and what went into it.
@@ -123,6 +126,13 @@ class Storage(Generic[F, S]):
                 epoch, lambda: self.request(Durability.DURABLE, epoch, turn), turn
             )
 
+    def round_on_loop(self, turn: int) -> asyncio.Future[None]:
+        """Return what is done once round `turn` of syncing has ended, or none will."""
+        return self.durable.round_on_loop(turn, self._request_round)
+
+    def _request_round(self, turn: int) -> None:
+        self.request(Durability.DURABLE, 0, turn)
+
     def level_of(self, epoch: int, turn: int = 0) -> Durability:
         """Return the highest level that an applied epoch has reached."""
         if self.durable.is_reached(epoch, turn):
@@ -157,16 +167,18 @@ class Storage(Generic[F, S]):
             self.written.mark.advance(covered)
 
     def _sync(self, epoch: int) -> None:  # noqa: ARG002 - All that is written is synced.
-        self.durable.begun += 1
+        rounds = self.durable.rounds
+        rounds.begin()
         target = self.written.mark.value
         started = self.clock.monotonic()
         try:
             self._flusher.sync()
         except BaseException as exc:
             raise self._fail(exc)
-        self.durable.ended += 1
         self.sync_s += self.clock.monotonic() - started
+        # Before the round has ended: whoever waits for that may look at nothing else.
         self.durable.mark.advance(target)
+        rounds.end()
 
     def _serve_written(self) -> None:
         with contextlib.suppress(StrandlineError):  # Each waiter gets the same error.

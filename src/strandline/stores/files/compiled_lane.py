@@ -21,7 +21,7 @@ from strandline.stores.files.writing_settings import WritingSettings
 from strandline.values import ValueKind
 
 if TYPE_CHECKING or IS_COMPILED:
-    from strandline._core.core import Appender, Lane, route, size_of
+    from strandline._core.core import Appender, GroupCommit, Lane, route, size_of
 else:
     Appender = route = size_of = None
 
@@ -43,6 +43,8 @@ class CompiledLane:
         self, lane: "Lane", lock: PartitionLock, mutex: threading.Lock, *, is_seam: bool
     ) -> None:
         self.lane = lane
+        #: Rounds of syncing, which threads share.
+        self.commit = GroupCommit()
         self.is_seam = is_seam
         self._mutex = mutex
         self._attempt = Attempt(mutex)

@@ -20,7 +20,7 @@ from strandline.stores.files.partition_writer import PartitionWriter
 from strandline.stores.files.syncing import MarkListener
 from strandline.stores.files.topics import TopicEntry
 from strandline.stores.files.writing_settings import WritingSettings
-from strandline.values import Durability, Event, FailedError
+from strandline.values import ClosedError, Durability, Event, FailedError, UnknownError
 from strandline.writes import Channel, Coordinator, Settings, WriteMetrics, WriteReceipt
 from strandline.writes.metrics import merged
 
@@ -60,13 +60,26 @@ class Lane:
                 flusher=self.store,
                 bracket=self.store,
                 clock=files.place.clock,
+                rounds=None if self.store.compiled is None else self.store.compiled.commit,
             )
         )
+        self._follow_rounds(self.store)
         self._coordinator.start()
         self.channel = channel = self._coordinator.channel(_CHANNEL)
         self.store.has_queued = lambda: channel.depth > 0
         self._ending = self._coordinator.ending
         self._written_beside = self._coordinator.written_beside
+
+    def _follow_rounds(self, store: PartitionWriter) -> None:
+        """Learn of rounds of syncing that the core has done by itself."""
+        durable = self._coordinator.stages[1]
+
+        def synced(end: int) -> None:
+            store.note_durable(end)
+            durable.see_rounds()
+
+        if store.compiled is not None:
+            store.compiled.commit.follow(durable.mark, synced)
 
     def append(
         self, request: AppendRequest, level: Durability, timeout_s: float | None, *, may_wait: bool
@@ -140,7 +153,7 @@ class Lane:
         compiled = store.compiled
         if compiled is None:
             return None
-        written, durable = coordinator.stages
+        written, _ = coordinator.stages
 
         def failed(error: BaseException, event: Event) -> NoReturn:
             raise self._met(store, error, event) from error
@@ -150,11 +163,13 @@ class Lane:
             compiled.append if compiled.is_seam else None,
             coordinator.ending,
             written.mark,
-            durable,
+            compiled.commit,
             self._notify,
             partial(self._announce, compiled),
             failed,
             coordinator.receipt_beside,
+            coordinator.round_on_loop,
+            _finish,
             receipt,
             clock,
             partition,
@@ -219,6 +234,15 @@ class Lane:
                 self._coordinator.stop(durable=False)
         finally:
             self.store.close()
+
+
+def _finish(receipt: Any) -> None:
+    """Wait for the level that an append requested, where Python has to."""
+    try:
+        receipt.wait()
+    except ClosedError as error:
+        # The caller has no receipt that would distinguish this from a write not taken.
+        raise UnknownError(error) from error
 
 
 class Lanes:

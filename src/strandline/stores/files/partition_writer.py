@@ -90,7 +90,6 @@ class PartitionWriter:
         self._holder: object | None = None
         #: Whether the thread that holds it may wait for the disk or another process.
         self._may_wait = True
-        self._syncing = Syncing(files, notify)
         self._owned: OwnedEpoch | None = None
         #: Whether a newer writer has taken over what was ours alone, which is for good.
         self._is_fenced = False
@@ -111,6 +110,8 @@ class PartitionWriter:
         self._pid = os.getpid()
         #: What appends plain events in our place, between a `leave` and an `enter`.
         self.compiled = compiled_lane(files.place, settings, self._lock, self._mutex, self._fenced)
+        commit = None if self.compiled is None else self.compiled.commit
+        self._syncing = Syncing(files, notify, commit)
         #: Whether writes are queued, which nothing may overtake.
         self.has_queued: Callable[[], bool] = lambda: True
 
@@ -411,6 +412,10 @@ class PartitionWriter:
         except UnsettledError:
             with failing(self.files), self.held():
                 self.make_durable()
+
+    def note_durable(self, end: int) -> None:
+        """See Syncing."""
+        self._syncing.note_durable(end)
 
     # --- rare changes, under the lock ---
 

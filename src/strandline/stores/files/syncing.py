@@ -2,8 +2,9 @@
 
 import contextlib
 from collections.abc import Collection, Iterator
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from strandline.io import SystemIo
 from strandline.stores.files.manifest import Manifest
 from strandline.stores.files.partition import PartitionFiles
 from strandline.stores.files.segment import FRAMES_AT, SegmentFile
@@ -15,13 +16,19 @@ from strandline.stores.files.tail import (
     durable_at,
     is_fenced,
     pack_durable,
+    pack_end,
     unpack_durable,
     unpack_end,
 )
 from strandline.stores.open_file import OpenFile
 from strandline.values import ClosedError, FailedError, UnavailableError
 
+if TYPE_CHECKING:
+    from strandline._core.core import GroupCommit
+
 _TRIES = 3
+#: Of a packed end: what stays as long as nothing but frames is written.
+_SAME = slice(4, 32)
 
 
 @contextlib.contextmanager
@@ -60,12 +67,19 @@ class LastSync(NamedTuple):
 class Syncing:
     """One thread at a time syncs; the thread that drains may roll at the same time."""
 
-    def __init__(self, files: PartitionFiles, notify: MarkListener | None) -> None:
+    def __init__(
+        self,
+        files: PartitionFiles,
+        notify: MarkListener | None,
+        commit: "GroupCommit | None" = None,
+    ) -> None:
         self._files = files
         self._io = files.place.io
         #: None for a reader, which writes no mark.
         self._notify = notify
         self._last: LastSync | None = None
+        #: What syncs in place of Python, where the last sync was.
+        self._commit = commit
 
     def sync(self) -> None:
         """Return once everything that any process has written so far is durable."""
@@ -82,13 +96,16 @@ class Syncing:
                 *(state.last_us, state.active_bytes),
             )
             if self._sync(self._files.segment(manifest, manifest.active), manifest, durable):
-                self._note_durable(end)
+                self.note_durable(end)
+                self._arm()
                 return
         raise UnsettledError("a change of hands was cut short, open the log for writing to end it")
 
     def _sync_again(self) -> bool:
         """Sync where the last sync was, if nothing but frames has been written since."""
         last = self._last
+        if self._commit is not None:
+            return last is not None and self._sync_by_core(self._commit, last)
         if last is None or not last.tail.is_in_place():
             return False
         manifest = last.manifest
@@ -102,7 +119,40 @@ class Syncing:
             return True
         if not self._sync(last.segment, manifest, durable_at(end)):
             return False
-        self._note_durable(end.next)
+        self.note_durable(end.next)
+        return True
+
+    def _arm(self) -> None:
+        """Have the core sync where the last sync was, from now on."""
+        last = self._last
+        if self._commit is None or last is None:
+            return
+        manifest, segment, tail, seed = last
+        active = manifest.active
+        about = (manifest.generation, self._io.boot_id(), manifest.epoch.number, active.number)
+        end = End(*about, *(0, 0, 0, 0, 0, 0, 0))
+        self._commit.arm(
+            (segment, tail),
+            None if type(self._io) is SystemIo else self._io,
+            *(segment.fd, tail.fd, tail.path, *tail.inode, seed),
+            pack_end(seed, end)[_SAME],
+            self._files.known_durable,
+        )
+
+    def _sync_by_core(self, commit: "GroupCommit", last: LastSync) -> bool:
+        """Do what `_sync_again` does."""
+        self._check_not_failed()
+        try:
+            end = commit.sync()
+        except OSError:
+            if commit.has_failed:
+                self._files.has_failed_sync = True
+                lost = Durable(True, last.manifest.active.number, *(0, 0, 0, 0, 0))
+                self._note(last.segment, last.manifest, lost, is_failed=True)
+            raise
+        if end is None:
+            return False
+        self.note_durable(end)
         return True
 
     def sync_to(self, manifest: Manifest, end: End) -> None:
@@ -110,12 +160,11 @@ class Syncing:
         segment = self._files.segment(manifest, manifest.active)
         if not self._sync(segment, manifest, durable_at(end)):
             raise UnavailableError("another process has taken the partition over, try again")
-        self._note_durable(end.next)
+        self.note_durable(end.next)
 
     def _sync(self, segment: SegmentFile, manifest: Manifest, durable: Durable) -> bool:
         """Sync; False if the epoch ended meanwhile, and what was covered is unknown."""
-        if self._files.has_failed_sync:
-            raise ClosedError("a sync has failed here before, open the log again")
+        self._check_not_failed()
         try:
             self._io.sync(segment.fd)
         except OSError:
@@ -124,7 +173,12 @@ class Syncing:
             raise
         return self._note(segment, manifest, durable, is_failed=False)
 
-    def _note_durable(self, end: int) -> None:
+    def _check_not_failed(self) -> None:
+        if self._files.has_failed_sync:
+            raise ClosedError("a sync has failed here before, open the log again")
+
+    def note_durable(self, end: int) -> None:
+        """Note that everything before `end` is durable, and notify those who wait for it."""
         self._files.note_durable(end)
         if self._notify is not None and self._notify.partitions:
             self._notify(self._files, end, durable_only=True)

@@ -1,0 +1,166 @@
+/* GroupCommit: rounds of syncing. One thread at a time syncs, for all that wait.
+ *
+ * It is also the lock and the counters of the coordinator's stage (writes/rounds.py), so that
+ * threads that wait here and threads that wait in Python take turns. A thread that waits here
+ * leads a round, or blocks until one has ended, without the interpreter's lock: it is `mutex`
+ * that guards the fields, and no thread waits for the interpreter's lock while it holds it.
+ */
+#include "group_commit.h"
+#include <errno.h>
+
+/* --- the parts of a wait, all with `mutex` held --- */
+
+struct timespec now_monotonic(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now;
+}
+
+double seconds_since(struct timespec start) {
+    struct timespec now = now_monotonic();
+    return (double)(now.tv_sec - start.tv_sec) + (double)(now.tv_nsec - start.tv_nsec) / 1e9;
+}
+
+/* Whether it was woken in this time. */
+bool commit_block(GroupCommit *commit, pthread_cond_t *woken, int ms) {
+#ifdef __APPLE__
+    struct timespec left = {ms / 1000, (long)(ms % 1000) * 1000000};
+    return pthread_cond_timedwait_relative_np(woken, &commit->mutex, &left) != ETIMEDOUT;
+#else
+    struct timespec until = now_monotonic();
+    until.tv_sec += ms / 1000;
+    until.tv_nsec += (long)(ms % 1000) * 1000000;
+    if (until.tv_nsec >= 1000000000) {
+        until.tv_sec++;
+        until.tv_nsec -= 1000000000;
+    }
+    return pthread_cond_timedwait(woken, &commit->mutex, &until) != ETIMEDOUT;
+#endif
+}
+
+/* Let the lock go, and have one of those who still wait lead the next round. */
+void commit_let_go(GroupCommit *commit) {
+    commit->is_busy = false;
+    pthread_cond_signal(&commit->ended_round[0]);
+    pthread_cond_signal(&commit->ended_round[1]);
+    pthread_cond_broadcast(&commit->freed);
+}
+
+void commit_end_round(GroupCommit *commit) {
+    commit->ended = commit->begun;
+    pthread_cond_broadcast(&commit->ended_round[commit->ended & 1]);
+}
+
+/* Sync for all who wait; false if that is left to Python. Lets go of `mutex` meanwhile. */
+static bool lead(GroupCommit *commit) {
+    commit->is_busy = true;
+    /* Before the tail is read: what is written from now on waits for the next round. */
+    commit->begun++;
+    int64_t known = commit->durable, epoch = commit->written_epoch;
+    pthread_mutex_unlock(&commit->mutex);
+    struct timespec start = now_monotonic();
+    Synced synced = sync_round(commit->place, known);
+    double elapsed_s = seconds_since(start);
+    pthread_mutex_lock(&commit->mutex);
+    if (synced.step == DONE) {
+        commit->durable = synced.durable;
+        commit->durable_epoch = epoch;
+        commit->sync_s += elapsed_s;
+        commit_end_round(commit);
+    } else {
+        commit->begun--;
+        if (synced.is_sync_lost) commit->error = synced.error;
+    }
+    commit_let_go(commit);
+    return synced.step == DONE;
+}
+
+/* --- waiting --- */
+
+typedef enum { ENDED, NOT_YET, NOT_HERE } Waited;
+
+/* Without the interpreter's lock. */
+static Waited wait_for_round(GroupCommit *commit, int64_t turn) {
+    Waited waited = NOT_HERE;
+    pthread_mutex_lock(&commit->mutex);
+    commit->waiting++;
+    for (;;) {
+        if (commit->ended >= turn) {
+            waited = ENDED;
+            break;
+        }
+        bool is_here = commit->place && !commit->is_closed && !commit->error;
+        if (!is_here) break;
+        if (!commit->is_busy) {
+            if (!lead(commit)) break;
+        } else if (!commit_block(commit, &commit->ended_round[turn & 1], SIGNALS_MS)
+                   && commit->ended < turn) {
+            waited = NOT_YET;
+            break;
+        }
+    }
+    commit->waiting--;
+    /* This thread may have been the one that was woken to lead. */
+    if (waited != ENDED && !commit->is_busy) commit_let_go(commit);
+    pthread_mutex_unlock(&commit->mutex);
+    return waited;
+}
+
+/* Raise the watermark to an epoch. One step to all other threads: no Python code runs. */
+static bool raise_mark(PyObject *mark, int64_t epoch) {
+    PyObject *value = PyObject_GetAttrString(mark, "value");
+    int64_t now = value ? PyLong_AsLongLong(value) : -1;
+    Py_XDECREF(value);
+    if (now >= epoch) return true;
+    PyObject *raised = PyErr_Occurred() ? NULL : PyLong_FromLongLong(epoch);
+    bool is_done = raised && PyObject_SetAttrString(mark, "value", raised) == 0;
+    Py_XDECREF(raised);
+    return is_done;
+}
+
+/* Tell Python of rounds that were led here, unless another thread has; false with an exception. */
+static bool tell_rounds(GroupCommit *commit) {
+    pthread_mutex_lock(&commit->mutex);
+    int64_t ended = commit->ended, durable = commit->durable, epoch = commit->durable_epoch;
+    bool is_told = commit->told >= ended;
+    pthread_mutex_unlock(&commit->mutex);
+    if (is_told || !commit->tell) return true;
+    if (!raise_mark(commit->mark, epoch)) return false;
+    PyObject *answer = PyObject_CallFunction(commit->tell, "L", (long long)durable);
+    Py_XDECREF(answer);
+    if (!answer) return false;
+    pthread_mutex_lock(&commit->mutex);
+    if (commit->told < ended) commit->told = ended;
+    pthread_mutex_unlock(&commit->mutex);
+    return true;
+}
+
+int commit_wait(GroupCommit *commit, int64_t turn) {
+    if (!commit->place || commit->place->io != Py_None) return 0;
+    for (;;) {
+        Waited waited;
+        /* The interpreter's lock is released: `mutex` guards what is shared, and who leads holds
+         * the lock that `place` is replaced under. */
+        Py_BEGIN_ALLOW_THREADS
+        waited = wait_for_round(commit, turn);
+        Py_END_ALLOW_THREADS
+        if (!tell_rounds(commit)) return -1;
+        if (waited != NOT_YET) return waited == ENDED;
+        if (PyErr_CheckSignals()) return -1;
+    }
+}
+
+int64_t commit_turn(GroupCommit *commit, int64_t epoch) {
+    pthread_mutex_lock(&commit->mutex);
+    if (commit->written_epoch < epoch) commit->written_epoch = epoch;
+    int64_t turn = commit->begun + 1;
+    pthread_mutex_unlock(&commit->mutex);
+    return turn;
+}
+
+bool commit_is_ended(GroupCommit *commit, int64_t turn) {
+    pthread_mutex_lock(&commit->mutex);
+    bool is_ended = commit->ended >= turn;
+    pthread_mutex_unlock(&commit->mutex);
+    return is_ended;
+}
