@@ -313,7 +313,8 @@ class Appender:
 
     Counts them. Appends nothing before `fresh_until` is set, nor from then on, by `clock` or
     else the system's monotonic clock. `seam` is None, or called in place of `lane.append`.
-    `ending.reason`, `written.value` and `listener.partitions` are read at each append; `announce` is called with the new end while there are such partitions.
+    `ending.reason`, `written.value` and `listener.partitions` are read at each append;
+    `announce` is called with the new end while there are such partitions.
     `failed` is called with an error and the event, and raises what the caller gets.
     `make_outcome` is called with the last epoch written, the round of syncing to wait for,
     and the placement. `round_on_loop` returns what is done on the running loop once such a

@@ -100,9 +100,7 @@ def _at_once(receipt: AsyncReceipt) -> Generator[Any, None, AsyncReceipt]:
     return receipt
 
 
-def _after_round(
-    receipt: AsyncReceipt, made: Receipt
-) -> Generator[Any, None, AsyncReceipt]:
+def _after_round(receipt: AsyncReceipt, made: Receipt) -> Generator[Any, None, AsyncReceipt]:
     """Return the receipt once its level is reached, by the next round of syncing if that does."""
     check_on_asyncio()
     ended = made._next_round()

@@ -305,7 +305,9 @@ class Coordinator(Generic[W, R, F, V, S, C]):
         The store has written it after all that was applied before.
         """
         storage = self._storage
-        return self.receipt_beside(storage.written.mark.value, storage.durable.rounds.begun + 1, result)
+        return self.receipt_beside(
+            storage.written.mark.value, storage.durable.rounds.begun + 1, result
+        )
 
     def receipt_beside(self, epoch: int, turn: int, result: R) -> WriteReceipt[R]:
         """Return the receipt of such a write, when `epoch` was the last one written, and

@@ -104,16 +104,16 @@ class Syncing:
     def _sync_again(self) -> bool:
         """Sync where the last sync was, if nothing but frames has been written since."""
         last = self._last
+        if last is None:
+            return False
         if self._commit is not None:
-            return last is not None and self._sync_by_core(self._commit, last)
-        if last is None or not last.tail.is_in_place():
+            return self._sync_by_core(self._commit, last)
+        if not last.tail.is_in_place():
             return False
         manifest = last.manifest
         raw = self._io.pread(last.tail.fd, TAIL_BYTES, 0)
         end = unpack_end(last.seed, raw)
-        if end is None or is_fenced(raw) or end.generation != manifest.generation:
-            return False
-        if end.boot != self._io.boot_id():
+        if end is None or is_fenced(raw) or not self._is_of(end, manifest):
             return False
         if self._files.known_durable >= end.next:
             return True
@@ -121,6 +121,9 @@ class Syncing:
             return False
         self.note_durable(end.next)
         return True
+
+    def _is_of(self, end: End, manifest: Manifest) -> bool:
+        return end.generation == manifest.generation and end.boot == self._io.boot_id()
 
     def _arm(self) -> None:
         """Have the core sync where the last sync was, from now on."""
