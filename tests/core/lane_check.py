@@ -3,6 +3,7 @@
 python -m tests.core.lane_check LIBRARY FOLDER
 """
 
+import asyncio
 import importlib.util
 import logging.handlers
 import os
@@ -61,6 +62,8 @@ def check(folder: Path) -> None:
     _fences(sl, f"{folder}/fenced", FakeClock())
     _fences(sl, f"{folder}/fenced-in-memory", None)
     _fails(sl, f"{folder}/failed")
+    _commits(sl, f"{folder}/synced")
+    _loses_syncs(sl, f"{folder}/lost")
     _damage(sl, folder / "shared")
 
 
@@ -239,6 +242,65 @@ def _fails(sl: Any, path: str) -> None:
             except (sl.FailedError, sl.UnknownError):
                 continue
             raise AssertionError("a log that has failed goes on")
+
+
+def _commits(sl: Any, path: str) -> None:
+    from tests.core.test_group_commit import warm  # noqa: PLC0415 - After the core was chosen.
+    from tests.logs import file_log  # noqa: PLC0415
+
+    with file_log(path) as log, file_log(path) as other:
+        log.create_topic("t")
+        warm(log)
+        receipt = log.append("t", sl.Event("k"), durability="durable")
+        assert receipt.level is sl.Durability.DURABLE
+        assert log.marks("t", 0).durable == other.marks("t", 0).durable == 3
+        with log.subscribe("t", start=sl.LATEST, durable_only=True) as subscription:
+            assert subscription.next(timeout_s=0) is None
+            log.append("t", sl.Event("k"), durability="durable")
+            assert subscription.next(timeout_s=60).offset == 3
+        asyncio.run(_awaits(sl, log))
+        written = log.append("t", sl.Event("k"))
+        # Another segment: the sync of the one before covers nothing that is written now.
+        other.seal("t")
+        assert other.append("t", sl.Event("k")).offset == written.offset + 1
+        log.sync("t", 0)
+        assert other.marks("t", 0).durable == written.offset + 2
+
+
+async def _awaits(sl: Any, log: Any) -> None:
+    from tests.core.test_group_commit import commit_of  # noqa: PLC0415 - As above.
+
+    assert commit_of(log).acquire(False)
+    receipt = sl.AsyncLog(log).append("t", sl.Event("k"), durability="durable")
+    waiting = asyncio.ensure_future(receipt.wait())
+    task = asyncio.ensure_future(_awaited(receipt))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert not task.done()
+    commit_of(log).release()
+    assert (await waiting).level is (await task).level is sl.Durability.DURABLE
+
+
+async def _awaited(receipt: Any) -> Any:
+    return await receipt
+
+
+def _loses_syncs(sl: Any, path: str) -> None:
+    from tests.core.test_group_commit import fail_syncs, warm  # noqa: PLC0415 - As above.
+    from tests.logs import file_log  # noqa: PLC0415
+
+    with file_log(path) as log:
+        log.create_topic("t")
+        warm(log)
+        close = fail_syncs(log)
+        for _ in range(2):
+            try:
+                log.append("t", sl.Event("k"), durability="durable")
+            except (sl.FailedError, sl.UnknownError):
+                continue
+            raise AssertionError("what was not synced is called durable")
+        assert log.marks("t", 0).durable == 2
+    close()
 
 
 def _damage(sl: Any, path: Path) -> None:

@@ -18,6 +18,10 @@ CATCHING_UP = "if (LIKELY(!memcmp(tail, lane->end, END_BYTES))) {"
 KEY = "parts.has_key = bit_at(columns->key_bits, row);"
 LATEST = "if (now < lane->head.last_us) now = lane->head.last_us;"
 LEAVING = "if (!lane->is_exclusive) lane_unlock(lane);"
+SYNCING = "do failed = fdatasync(place->segment_fd);"
+FAILING = "if (synced.is_sync_lost) commit->error = synced.error;"
+SAME = "return 1 || is_sealed(place, tail, END_BYTES) &&"
+TOLD = "bool is_told = true; (void)ended;"
 WATCHED = "(void)is_watched; return true;"
 #: Ends are stored and not written, however slow the machine is.
 LOST = "if (LIKELY(!__atomic_load_n(&lane->map->is_lost, __ATOMIC_ACQUIRE))) return true;"
@@ -46,9 +50,32 @@ BUGS: dict[str, tuple[str, str, str]] = {
     "no watcher of the file is notified": ("lane_tail.c", TOUCHING, "if (0) {"),
     "others are not caught up with": ("lane_tail.c", CATCHING_UP, "{"),
     "a receipt is durable by a sync that had begun": (
-        "appender.c",
-        "begun + 1, epoch",
-        "begun, epoch",
+        "group_commit.c",
+        "int64_t turn = commit->begun + 1;",
+        "int64_t turn = commit->begun;",
+    ),
+    "durable without a sync": ("sync_round.c", SYNCING, "do failed = 0;"),
+    "a failed sync is forgotten": ("group_commit.c", FAILING, ""),
+    "a failed sync counts": ("group_commit.c", "if (synced.step == DONE) {", "if (1) {"),
+    "what is durable is not told to others": (
+        "sync_round.c",
+        "step = write_mark(place, mark);",
+        "step = DONE;",
+    ),
+    "another epoch is not noticed": (
+        "sync_round.c",
+        "return is_sealed(place, tail, END_BYTES) &&",
+        SAME,
+    ),
+    "a round is not told to Python": (
+        "group_commit.c",
+        "bool is_told = commit->told >= ended;",
+        TOLD,
+    ),
+    "tasks take what is written for durable": (
+        "receipt.c",
+        "&& (!receipt->commit || commit_is_ended(receipt->commit, receipt->turn))",
+        "",
     ),
     "watchers are not notified": ("appender.c", "if (LIKELY(!is_watched)) return true;", WATCHED),
     "an append is not counted": ("appender.c", "appender->appends++;", ""),

@@ -27,6 +27,7 @@ from strandline.writes import (
     WriteView,
     coordinator,
     drain,
+    rounds,
     stage,
     standby,
     storage,
@@ -36,7 +37,7 @@ from strandline.writes import (
 from tests.model.simulation import SimulatedClock, Simulation
 
 APPLIED, WRITTEN, DURABLE = Durability
-MODULES = (coordinator, drain, stage, standby, storage, subscriber, waiter)
+MODULES = (coordinator, drain, rounds, stage, standby, storage, subscriber, waiter)
 
 #: An applied write as the store sees it: its epoch and its name.
 Row = tuple[int, str]

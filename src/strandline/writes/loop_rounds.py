@@ -55,7 +55,7 @@ class LoopRounds:
             raise
 
     def end(self) -> None:
-        """Have every future done, now and later: whoever awaits it looks again."""
+        """Have every future done, now and later: the tasks that await them look again."""
         self._is_ended = True
         self._is_rung = False
         self.ring()

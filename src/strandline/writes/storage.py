@@ -176,7 +176,7 @@ class Storage(Generic[F, S]):
         except BaseException as exc:
             raise self._fail(exc)
         self.sync_s += self.clock.monotonic() - started
-        # Before the round has ended: whoever waits for that may look at nothing else.
+        # Before the round has ended: a thread that waits for that looks at nothing else.
         self.durable.mark.advance(target)
         rounds.end()
 

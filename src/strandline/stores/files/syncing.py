@@ -97,18 +97,17 @@ class Syncing:
             )
             if self._sync(self._files.segment(manifest, manifest.active), manifest, durable):
                 self.note_durable(end)
-                self._arm()
+                with contextlib.suppress(OSError):
+                    self._arm()
                 return
         raise UnsettledError("a change of hands was cut short, open the log for writing to end it")
 
     def _sync_again(self) -> bool:
         """Sync where the last sync was, if nothing but frames has been written since."""
         last = self._last
-        if last is None:
-            return False
-        if self._commit is not None:
+        if last is not None and self._commit is not None:
             return self._sync_by_core(self._commit, last)
-        if not last.tail.is_in_place():
+        if last is None or not last.tail.is_in_place():
             return False
         manifest = last.manifest
         raw = self._io.pread(last.tail.fd, TAIL_BYTES, 0)
