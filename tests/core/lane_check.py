@@ -248,6 +248,7 @@ def _commits(sl: Any, path: str) -> None:
     from tests.core.test_group_commit import warm  # noqa: PLC0415 - After the core was chosen.
     from tests.logs import file_log  # noqa: PLC0415
 
+    log: Any
     with file_log(path) as log, file_log(path) as other:
         log.create_topic("t")
         warm(log)

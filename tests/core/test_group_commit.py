@@ -55,6 +55,12 @@ def commit_of(log: Log) -> Any:
     return store_of(log).compiled.commit
 
 
+def syncs(log: Log) -> int:
+    writes = log.metrics().writes
+    assert writes is not None
+    return writes.syncs
+
+
 def until(condition: Callable[[], bool]) -> None:
     """Return once a condition holds."""
     deadline = time.monotonic() + WAIT_S
@@ -109,24 +115,24 @@ def blocked(log: Log, count: int) -> Iterator[list[Any]]:
 
 
 def test_a_durable_append_is_synced_by_the_core_alone(log: Log) -> None:
-    before, seconds = log.metrics().writes.syncs, commit_of(log).sync_s
+    before, seconds = syncs(log), commit_of(log).sync_s
 
     receipts = [log.append("t", sl.Event("k"), durability="durable") for _ in range(5)]
 
     assert [each.level for each in receipts] == [Durability.DURABLE] * 5
-    assert log.metrics().writes.syncs == before + 5
+    assert syncs(log) == before + 5
     assert commit_of(log).sync_s > seconds
     assert log.marks("t", 0).durable == 7
 
 
 def test_threads_that_wait_share_one_sync(log: Log) -> None:
-    before = log.metrics().writes.syncs
+    before = syncs(log)
     with blocked(log, 8) as outcomes:
         assert not outcomes
 
     assert sorted(each.offset for each in outcomes) == list(range(2, 10))
     assert {each.level for each in outcomes} == {Durability.DURABLE}
-    assert log.metrics().writes.syncs == before + 1
+    assert syncs(log) == before + 1
     assert log.marks("t", 0).durable == 10
 
 
@@ -163,7 +169,7 @@ def test_an_interrupt_ends_the_wait_and_leaves_nothing_locked(log: Log) -> None:
 
 def fail_syncs(log: Log) -> Callable[[], None]:
     """Have each sync by the core fail; return what ends that."""
-    syncing: Any = store_of(log)._syncing  # noqa: SLF001 - A descriptor is replaced there.
+    syncing: Any = store_of(log).syncing
     read_end, write_end = os.pipe()
 
     class Unsyncable:
@@ -298,10 +304,11 @@ def on_loop(tmp_path: Path, work: Callable[[sl.AsyncLog], Any]) -> Any:
 
 def test_tasks_that_wait_are_woken_by_one_call_after_one_sync(tmp_path: Path) -> None:
     async def work(log: sl.AsyncLog) -> None:
-        commit, loop = commit_of(log.blocking), asyncio.get_running_loop()
+        commit = commit_of(log.blocking)
+        loop: Any = asyncio.get_running_loop()
         calls: list[Any] = []
-        call_soon: Any = loop.call_soon_threadsafe
-        before = log.blocking.metrics().writes.syncs
+        call_soon = loop.call_soon_threadsafe
+        before = syncs(log.blocking)
         assert commit.acquire(False)
         waiting = [log.append("t", sl.Event("k", n), durability="durable") for n in range(16)]
         tasks = [asyncio.ensure_future(_awaited(each)) for each in waiting]
@@ -309,12 +316,17 @@ def test_tasks_that_wait_are_woken_by_one_call_after_one_sync(tmp_path: Path) ->
         # All of them are written, and none is durable.
         assert [each.offset for each in waiting] == list(range(2, 18))
         assert {each.level for each in waiting} == {Durability.WRITTEN}
-        loop.call_soon_threadsafe = lambda *given: (calls.append(given), call_soon(*given))[1]  # type: ignore[method-assign]
+
+        def counted(*given: Any) -> Any:
+            calls.append(given)
+            return call_soon(*given)
+
+        loop.call_soon_threadsafe = counted
         commit.release()
         done = await asyncio.gather(*tasks)
 
         assert {each.level for each in done} == {Durability.DURABLE}
-        assert log.blocking.metrics().writes.syncs == before + 1
+        assert syncs(log.blocking) == before + 1
         assert len(calls) == 1
 
     on_loop(tmp_path, work)

@@ -75,7 +75,7 @@ class Lane:
         durable = self._coordinator.stages[1]
 
         def synced(end: int) -> None:
-            store.note_durable(end)
+            store.syncing.note_durable(end)
             durable.see_rounds()
 
         if store.compiled is not None:

@@ -110,8 +110,7 @@ class PartitionWriter:
         self._pid = os.getpid()
         #: What appends plain events in our place, between a `leave` and an `enter`.
         self.compiled = compiled_lane(files.place, settings, self._lock, self._mutex, self._fenced)
-        commit = None if self.compiled is None else self.compiled.commit
-        self._syncing = Syncing(files, notify, commit)
+        self.syncing = Syncing(files, notify, self.compiled.commit if self.compiled else None)
         #: Whether writes are queued, which nothing may overtake.
         self.has_queued: Callable[[], bool] = lambda: True
 
@@ -408,14 +407,10 @@ class PartitionWriter:
 
     def sync(self) -> None:
         try:
-            self._syncing.sync()
+            self.syncing.sync()
         except UnsettledError:
             with failing(self.files), self.held():
                 self.make_durable()
-
-    def note_durable(self, end: int) -> None:
-        """See Syncing."""
-        self._syncing.note_durable(end)
 
     # --- rare changes, under the lock ---
 
@@ -463,7 +458,7 @@ class PartitionWriter:
         """Sync what is written, by any process."""
         owned = self._owned
         assert owned is not None
-        self._syncing.sync_to(owned.manifest, self._end)
+        self.syncing.sync_to(owned.manifest, self._end)
 
     def keep_identities(self) -> None:
         """Keep a snapshot of what can be recognised, so that older frames may go.
