@@ -59,6 +59,7 @@ def check(folder: Path) -> None:
         assert log.append("t", sl.Event("k")).timestamp_us >= first
     _notices(sl, folder / "noticed")
     _gives_way(sl, folder / "truncated")
+    _looks(sl, folder / "unlocked")
     _fences(sl, f"{folder}/fenced", FakeClock())
     _fences(sl, f"{folder}/fenced-in-memory", None)
     _fails(sl, f"{folder}/failed")
@@ -191,6 +192,25 @@ def _gives_way(sl: Any, path: Path) -> None:
             except OSError:
                 return
     raise AssertionError("an end was stored nowhere")
+
+
+def _looks(sl: Any, path: Path) -> None:
+    """Have the lock file removed: a while later the core appends no more by itself."""
+    from strandline.clock import SystemClock  # noqa: PLC0415 - As above.
+    from tests.core.test_lane import fast, lane_of  # noqa: PLC0415
+
+    with sl.open(f"file:{path}") as log:
+        log.create_topic("t")
+        fast(log)
+        log.append("t", sl.Event("k"))
+        for lock in path.rglob("0/lock"):
+            lock.unlink()
+        rested_at = SystemClock().monotonic() + 0.02
+        while SystemClock().monotonic() < rested_at:
+            pass
+        assert lane_of(log).append(sl.Event("k"), 1_000) is NotImplemented
+        assert log.append("t", sl.Event("k")).offset == 2
+        assert len(log.epochs("t", 0)) == 2
 
 
 def never_looked() -> None:

@@ -1,6 +1,7 @@
 """The tail as shared memory: the same bytes for each process, and nothing that ends one."""
 
 import errno
+import fcntl
 import os
 import signal
 import subprocess
@@ -158,6 +159,34 @@ def test_a_fence_is_found_in_shared_memory(tmp_path: Path, monkeypatch: pytest.M
             with pytest.raises((sl.ClosedError, sl.UnknownError)):
                 old.append("t", sl.Event("old"))
             assert [each.kind for each in new.read("t", 0, 0)] == ["first", "new"]
+
+
+def test_a_lock_that_another_process_keeps_is_left_to_python(tmp_path: Path) -> None:
+    with sl.open(f"file:{tmp_path}/log") as log:
+        log.create_topic("t")
+        fast(log)
+        (path,) = tmp_path.rglob("0/lock")
+        with path.open("rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            assert lane_of(log).append(sl.Event("k"), 1_000) is NotImplemented
+        assert log.append("t", sl.Event("k")).offset == 1
+        assert lane_of(log).appends
+
+
+def test_an_append_after_the_lock_file_was_removed_begins_an_epoch_and_loses_nothing(
+    tmp_path: Path,
+) -> None:
+    with sl.open(f"file:{tmp_path}/log") as log, sl.open(f"file:{tmp_path}/log") as other:
+        log.create_topic("t")
+        fast(log)
+        (path,) = tmp_path.rglob("0/lock")
+        path.unlink()
+        # One of them by the new lock, the other perhaps by the old one for a moment.
+        for number in range(1, 100):
+            assert (log, other)[number % 2].append("t", sl.Event("k", number)).offset == number
+        assert [each.payload for each in log.read("t", 0, 1)] == list(range(1, 100))
+        assert len(log.epochs("t", 0)) == 2
+        assert all(report.is_sound for report in log.verify("t"))
 
 
 def test_a_pause_of_the_writer_lets_watchers_of_the_file_notice_the_next_end(

@@ -32,6 +32,7 @@ LOADING = "memcpy(tail, lane->map->page, TAIL_BYTES);"
 LOADED_BEFORE = "memset(tail, 0, TAIL_BYTES); memcpy(tail, lane->end, END_BYTES);"
 MARK_BEFORE = "memcpy(tail + DURABLE_AT, lane->durable_slot, DURABLE_BYTES);"
 FENCE = "memcpy(fence, lane->map->page + FENCE_AT, FENCE_BYTES);"
+LOOKING = "if (now < lane->look_at) return true;"
 BUGS: dict[str, tuple[str, str, str]] = {
     "a frame does not name the one before it": (
         "lane.c",
@@ -47,6 +48,7 @@ BUGS: dict[str, tuple[str, str, str]] = {
     "a shared tail is not read": ("lane_tail.c", LOADING, LOADED_BEFORE + MARK_BEFORE),
     "a shared fence is not looked at": ("lane_tail.c", FENCE, "memset(fence, 0, FENCE_BYTES);"),
     "a lost tail is believed": ("lane_tail.c", LOST, "if (1) return true;"),
+    "the lock file is never looked at": ("lane_io.c", LOOKING, "return true;"),
     "no watcher of the file is notified": ("lane_tail.c", TOUCHING, "if (0) {"),
     "others are not caught up with": ("lane_tail.c", CATCHING_UP, "{"),
     "a receipt is durable by a sync that had begun": (

@@ -3,8 +3,8 @@
  * Either a lane has the head of the partition (it is armed), or PartitionWriter does. `arm`
  * hands it over when Python leaves the partition, `disarm` takes it back when Python enters;
  * both are called with the partition's mutex held. As long as the interpreter's lock is not
- * released, an append is one step to all other threads. It is released in one place only,
- * `lane_pwrite_large`.
+ * released, an append is one step to all other threads. It is released in two places only,
+ * `lane_pwrite_large` and `lane_wait_for_lock`.
  *
  * An append answers NotImplemented with nothing done for all that is Python's: a lane that is
  * not armed, a partition to be looked at, a lock that another process has, a segment that is
@@ -118,20 +118,25 @@ static PyObject *lane_arm(Lane *lane, PyObject *args) {
     lane->check_at = to.check_at;
     memcpy(lane->end, end, END_BYTES);
     memcpy(lane->durable_slot, durable_slot, DURABLE_BYTES);
+    lane->look_at = 0;
     lane->others_wrote = lane->is_held = false;
     lane->is_armed = lane->is_owed = true;
     Py_RETURN_TRUE;
 }
 
-static PyObject *lane_disarm(Lane *lane, PyObject *unused) {
-    (void)unused;
-    lane->is_armed = false;
+static void wait_while_busy(Lane *lane) {
     while (lane->is_busy) {
         /* The interpreter's lock is released for the thread that writes. */
         Py_BEGIN_ALLOW_THREADS
         usleep(10);
         Py_END_ALLOW_THREADS
     }
+}
+
+static PyObject *lane_disarm(Lane *lane, PyObject *unused) {
+    (void)unused;
+    lane->is_armed = false;
+    wait_while_busy(lane);
     if (!lane->is_owed) Py_RETURN_NONE;
     const Head *head = &lane->head;
     return Py_BuildValue("(LLLLILLy#y#O)", (long long)head->next, (long long)head->position,
@@ -157,6 +162,8 @@ static PyObject *lane_close(Lane *lane, PyObject *unused) {
     (void)unused;
     lane->is_closed = true;
     lane->is_armed = false;
+    /* The files are closed next. Through a seam, the caller may be within an append. */
+    if (lane->io == Py_None) wait_while_busy(lane);
     Py_RETURN_NONE;
 }
 
@@ -170,7 +177,7 @@ static Step enter_shared(Lane *lane) {
         lane_unlock(lane); /* It may have been taken before the exception was raised. */
         return FAILED;
     }
-    if (!is_locked) return LEFT;
+    if (!is_locked && !lane_wait_for_lock(lane)) return LEFT;
     bool is_known = lane_lock_in_place(lane, &is_current);
     if (is_known && is_current)
         is_known = lane_read_tail(lane, tail)

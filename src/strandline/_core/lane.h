@@ -43,6 +43,7 @@ typedef struct {
     int64_t appends; /* How many it has made. */
     double check_at;
     TailMap *map;    /* NULL where the tail is read and written by system calls. */
+    double look_at;  /* Until when the lock file need not be looked at. */
     double touch_at; /* From when on the next end is written, for those who watch the file. */
     Head head;
     char end[END_BYTES], durable_slot[DURABLE_BYTES], holder[HOLDER_BYTES + 1];
@@ -95,6 +96,9 @@ bool lane_pread(Lane *lane, int fd, char *data, size_t length, int64_t at);
 /* Lets other threads run; the caller has set `is_busy`. */
 bool lane_pwrite_large(Lane *lane, const char *data, size_t length, int64_t at);
 bool lane_try_lock(Lane *lane, bool *is_locked);
+/* Let other processes run, which have the lock for microseconds; false if it cannot be had
+ * then. Lets other threads run, too; the caller has set `is_busy`. */
+bool lane_wait_for_lock(Lane *lane);
 void lane_unlock(Lane *lane);
 bool lane_lock_in_place(Lane *lane, bool *is_in_place);
 bool lane_now(Lane *lane, int64_t *now_us);

@@ -2,10 +2,16 @@
  * calls in the same order. */
 #include "lane.h"
 #include <errno.h>
+#include <sched.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+
+/* How often a lock is tried for that another process has. */
+enum { LOCK_TRIES = 64 };
+/* How long a lane goes on without a look at whether the lock file is in its place. */
+static const double LOOK_S = 0.01;
 
 /* Whether a call succeeded; its result is not needed. */
 static bool is_done(PyObject *result) {
@@ -105,7 +111,28 @@ void lane_unlock(Lane *lane) {
     if (type) PyErr_Restore(type, value, traceback);
 }
 
+bool lane_wait_for_lock(Lane *lane) {
+    if (!lane->map) return false;
+    bool is_locked = false;
+    int fd = lane->lock_fd;
+    /* The interpreter's lock is released: `is_busy` keeps other threads out of the lane, and
+     * `disarm` and `close` wait for it. `files` stays, as only `arm` replaces it. */
+    Py_BEGIN_ALLOW_THREADS
+    for (int tries = 0; tries < LOCK_TRIES && !is_locked; tries++) {
+        sched_yield();
+        is_locked = flock(fd, LOCK_EX | LOCK_NB) == 0;
+    }
+    Py_END_ALLOW_THREADS
+    return is_locked;
+}
+
 bool lane_lock_in_place(Lane *lane, bool *is_in_place) {
+    double now = 0;
+    if (lane->map && clock_monotonic(lane->clock, &now)) {
+        *is_in_place = true;
+        /* A process that replaces the lock fences the tail, which every append looks at. */
+        if (now < lane->look_at) return true;
+    }
     if (UNLIKELY(lane->io != Py_None)) {
         PyObject *identity = PyObject_CallMethod(lane->io, "identity", "s", lane->lock_path);
         unsigned long long device = 0, inode = 0;
@@ -119,6 +146,7 @@ bool lane_lock_in_place(Lane *lane, bool *is_in_place) {
     struct stat found;
     *is_in_place = lstat(lane->lock_path, &found) == 0
         && (uint64_t)found.st_dev == lane->lock_device && (uint64_t)found.st_ino == lane->lock_inode;
+    if (*is_in_place) lane->look_at = now + LOOK_S;
     return true;
 }
 
