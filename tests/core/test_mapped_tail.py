@@ -3,6 +3,7 @@
 import errno
 import fcntl
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -279,6 +280,29 @@ def test_a_bus_error_that_is_not_about_a_tail_ends_the_process_as_ever(
     assert ended.returncode == -signal.SIGBUS
     if how in ("before", "after"):
         assert "Fatal Python error: Bus error" in ended.stderr
+
+
+def test_a_copy_of_the_directory_made_while_it_is_open_has_what_was_appended(
+    log: Log, tmp_path: Path
+) -> None:
+    for event in events(50):
+        log.append("t", event)
+    shutil.copytree(tmp_path / "log", tmp_path / "copy")
+    log.append("t", sl.Event("original"))
+
+    with sl.open(f"file:{tmp_path}/copy") as copy:
+        assert copy.append("t", sl.Event("copy")).offset == 51
+        assert [each.kind for each in copy.read("t", 0, 50)] == ["order.created", "copy"]
+        assert all(report.is_sound for report in copy.verify("t"))
+    assert [each.kind for each in log.read("t", 0, 50)] == ["order.created", "original"]
+
+
+def test_a_closed_log_has_no_memory_of_its_tails(log: Log) -> None:
+    lane = lane_of(log)
+    log.close()
+
+    assert not lane.is_mapped
+    assert lane.append(sl.Event("k"), 1_000) is NotImplemented
 
 
 def test_a_child_of_a_fork_changes_no_byte_of_its_parents_tail(log: Log, tmp_path: Path) -> None:

@@ -163,7 +163,11 @@ static PyObject *lane_close(Lane *lane, PyObject *unused) {
     lane->is_closed = true;
     lane->is_armed = false;
     /* The files are closed next. Through a seam, the caller may be within an append. */
-    if (lane->io == Py_None) wait_while_busy(lane);
+    if (lane->io == Py_None) {
+        wait_while_busy(lane);
+        tail_map_close(lane->map);
+        lane->map = NULL;
+    }
     Py_RETURN_NONE;
 }
 

@@ -1,9 +1,12 @@
 """The last few records of a partition, for a reader that follows it: the shortest way."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
+from strandline._core import IS_COMPILED
+from strandline.io import SystemIo
 from strandline.log.ranges import ReadRange
 from strandline.stores.files.appends import Frozen
 from strandline.stores.files.frame import NO_HEADERS, ROWS, decode_event_rows, decode_frame
@@ -12,6 +15,9 @@ from strandline.stores.files.partition import Newest, PartitionFiles
 from strandline.stores.files.place import Place
 from strandline.stores.files.segment import SegmentFile
 from strandline.values import Event, Offset, Record, ValueKind
+
+if TYPE_CHECKING or IS_COMPILED:
+    from strandline._core.core import Reader
 
 #: More than a reader that keeps up finds at a time.
 _BYTES_MAX = 1 << 16
@@ -48,7 +54,10 @@ def newest(files: PartitionFiles, wanted: ReadRange) -> Sequence[Record] | None:
     which = (stored.epoch, stored.number, start, at, position, crc)
     kept = files.newest
     if kept is None or kept.which != which:
-        kept = Newest(which, place.io.pread(segment.fd, position - at, at))
+        found = _by_core(place, segment, (start, at, stop), position)
+        content = b"" if found else place.io.pread(segment.fd, position - at, at)
+        kept = Newest(which, content)
+        kept.records = found
         if position - at <= _KEPT_BYTES_MAX:
             files.newest = kept
     if kept.records is None:
@@ -65,6 +74,28 @@ def keep(files: PartitionFiles, stored: StoredSegment, place: tuple[int, int], n
     if files.place.kind is ValueKind.EVENT and new.position - at <= _KEPT_BYTES_MAX:
         which = (stored.epoch, stored.number, start, at, new.position, new.crc)
         files.newest = Newest(which, b"".join(new.chunks))
+
+
+def _by_core(
+    place: Place, segment: SegmentFile, where: tuple[int, int, int], end: int
+) -> list[Record] | None:
+    """Return the events of some frames, read by the core; None if there is anything else.
+
+    `where` is as for `_events`, `end` where the last frame ends.
+    """
+    if not IS_COMPILED or type(place.io) is not SystemIo:
+        return None
+    start, at, stop = where
+    reader = Reader(
+        *(segment, None, segment.fd, segment.seed, at, start, end, stop, end),
+        *(place.topic.name, place.partition, _BYTES_MAX, True),
+    )
+    found = list(reader)
+    if reader.base != stop or reader.position != end:
+        return None
+    segment.note(start, at)
+    segment.note_end(stop, end)
+    return found
 
 
 def _events(

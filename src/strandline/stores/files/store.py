@@ -112,8 +112,9 @@ class FileStore:
             lock_timeout_s,
         )
         self.check_open = self._root.check_open
-        maps_tails = isinstance(self._root.io, SystemIo) and has_shared_memory(self._root.path)
-        if IS_COMPILED and not maps_tails:
+        is_system = type(self._root.io) is SystemIo
+        maps_tails = is_system and has_shared_memory(self._root.path)
+        if IS_COMPILED and is_system and not maps_tails:
             core = f"{CORE}, without shared memory on this file system"
             self.capabilities = replace(self.capabilities, core=core)
         self._settings = settings = WritingSettings(
