@@ -18,11 +18,23 @@ if TYPE_CHECKING:
     from strandline.server.settings import ServerSettings
 
 
+FlightPort = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        min=0,
+        max=65535,
+        envvar="STRANDLINE_FLIGHT_PORT",
+        help="Serve Arrow Flight there, too.",
+    ),
+]
+
+
 @command(
     "serve",
     examples="""$ timeout 2 strandline serve --port 0 || true
         $ timeout 2 strandline serve --port 0 --json || true""",
-    answers="a line once it is ready: {url, log}.",
+    answers="a line once it is ready: {url, flight, log}.",
 )
 def serve(
     *,
@@ -36,6 +48,7 @@ def serve(
             metavar="N", min=0, max=65535, envvar="STRANDLINE_PORT", help="0: any free one."
         ),
     ] = 7007,
+    flight_port: FlightPort = None,
     tls_cert: Annotated[
         str | None,
         typer.Option(metavar="PATH", envvar="STRANDLINE_TLS_CERT", help="A certificate, in PEM."),
@@ -63,7 +76,7 @@ def serve(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Serve a log over HTTP until SIGTERM or Ctrl-C.
+    """Serve a log over HTTP, and Arrow Flight, until SIGTERM or Ctrl-C.
 
     On loopback no token is needed. Any other address takes TLS, and then each request a
     token, see `strandline token create`. What it serves is described at /openapi.json.
@@ -71,7 +84,13 @@ def serve(
     settings = server_settings(
         needs_token=require_token, body_bytes_max=parse_size(body_max), drain_s=float(drain)
     )
-    address = {"host": host, "port": port, "certificate": tls_cert, "private_key": tls_key}
+    address = {
+        "host": host,
+        "port": port,
+        "certificate": tls_cert,
+        "private_key": tls_key,
+        "flight_port": flight_port,
+    }
     _run(url, address, settings, read_only=read_only, json=json)
 
 
@@ -104,16 +123,19 @@ def _run(
 
     def ready(at: str) -> None:
         if json:
-            show_json({"url": at, "log": str(log.id)})
+            show_json({"url": at, "flight": server.flight_url, "log": str(log.id)})
         else:
             show(f"Serving {described.backend}:{described.location} at {at}  (Ctrl-C ends it)")
             show(f"  export STRANDLINE_URL={at}")
             show(f"  console: {at}/console/")
+            if server.flight_url is not None:
+                show(f"  flight: {server.flight_url}")
         flush()
 
     with open_log(url, mode=Mode.READ if read_only else Mode.WRITE) as log:
         described = log.describe()
-        RunningServer(log, address, settings).run(ready)
+        server = RunningServer(log, address, settings)
+        server.run(ready)
         if not read_only:
             log.flush()
 

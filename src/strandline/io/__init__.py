@@ -13,6 +13,7 @@ from strandline.io.machine import (
     has_shared_memory,
     inotify_limits,
     may_write_in,
+    private_directory,
     real_parent,
     real_path,
 )
@@ -30,6 +31,7 @@ __all__ = [
     "has_shared_memory",
     "inotify_limits",
     "may_write_in",
+    "private_directory",
     "real_parent",
     "real_path",
     "replace_file",

@@ -2,6 +2,7 @@
 
 import functools
 import os
+import tempfile
 from typing import NamedTuple
 
 _MOUNTS = "/proc/self/mounts"
@@ -10,6 +11,9 @@ _INOTIFY = "/proc/sys/fs/inotify"
 _SHARED_MEMORY = frozenset(
     {"bcachefs", "btrfs", "ext2", "ext3", "ext4", "f2fs", "overlay", "ramfs", "tmpfs", "xfs", "zfs"}
 )
+
+#: The name of a socket has about a hundred bytes at most.
+_SOCKET_PLACE_MAX = 60
 
 
 class FileSystem(NamedTuple):
@@ -98,3 +102,11 @@ def _kind_of(path: str) -> str | None:
 def _read(path: str) -> str:
     with open(path, encoding="utf-8") as file:
         return file.read()
+
+
+def private_directory() -> str:
+    """Return a new directory that only this user enters, with a path short enough for sockets."""
+    place = tempfile.gettempdir()
+    if len(place) > _SOCKET_PLACE_MAX:
+        place = "/tmp"  # noqa: S108 - Only the parent of a directory with a name of its own.
+    return tempfile.mkdtemp(prefix="strandline-", dir=place)

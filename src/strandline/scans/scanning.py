@@ -43,10 +43,11 @@ def scan(log: Log, topic: TopicName, **options: Unpack[ScanOptions]) -> Scan:
     # Spark's processes use the rest of this room, and need not load Arrow's datasets.
     from strandline.scans.dataset import Scan  # noqa: PLC0415
 
-    return Scan(read, _chosen(read.schema, options.get("columns")))
+    return Scan(read, chosen_columns(read.schema, options.get("columns")))
 
 
-def _chosen(schema: pa.Schema, columns: Sequence[str] | None) -> Sequence[str]:
+def chosen_columns(schema: pa.Schema, columns: Sequence[str] | None) -> Sequence[str]:
+    """Return the names of the columns, or of all; InvalidError for what are none of these."""
     if columns is None:
         return list(schema.names)
     names = [check_text(name, "column") for name in check_items("columns", columns)]

@@ -1,5 +1,6 @@
 """Which requests are let in: by their token, or on loopback by where they come from."""
 
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -44,14 +45,33 @@ class Admission:
             return await self._holder(header)
         if "cookie" in request.headers and (caller := await self._session(request)) is not None:
             return caller
-        if self._needs_token:
-            raise RequestError(401, "send a token: Authorization: Bearer TOKEN", _CHALLENGE)
+        self._check_open()
         _check_local(request)
         return LOOPBACK
 
+    def admit_call(self, headers: Mapping[str, Sequence[str]]) -> Caller:
+        """Return who makes a call of another protocol than HTTP, or raise RequestError.
+
+        Blocks. Such a call names no host and no origin, and no browser can make one.
+        """
+        given = headers.get("authorization", ())
+        if given:
+            self._tokens.refresh()
+            return self._known(given[0] if len(given) == 1 else "")
+        self._check_open()
+        _check_direct(headers)
+        return LOOPBACK
+
+    def _check_open(self) -> None:
+        if self._needs_token:
+            raise RequestError(401, "send a token: Authorization: Bearer TOKEN", _CHALLENGE)
+
     async def _holder(self, header: str) -> Caller:
-        secret = bearer_of(header)
         await self._refresh()
+        return self._known(header)
+
+    def _known(self, header: str) -> Caller:
+        secret = bearer_of(header)
         token = None if secret is None else self._tokens.find(secret)
         if token is None:
             raise RequestError(401, "this token is unknown, revoked or expired", _CHALLENGE)
@@ -76,10 +96,14 @@ def check_local_host(request: Request) -> None:
         raise RequestError(421, "without a token the host is localhost, 127.0.0.1 or [::1]")
 
 
-def _check_local(request: Request) -> None:
-    for name in request.headers:
+def _check_direct(names: Iterable[str]) -> None:
+    for name in names:
         if name in _OF_PROXIES or name.startswith(_OF_PROXIES_BEGIN):
             raise RequestError(401, "a request that comes by a proxy needs a token", _CHALLENGE)
+
+
+def _check_local(request: Request) -> None:
+    _check_direct(request.headers)
     check_local_host(request)
     if is_foreign(request):
         raise RequestError(421, "a page of another origin needs a token")

@@ -124,14 +124,14 @@ class Application:
         self.history = MetricHistory(log, self.metrics, self.streams)
         self.work = Work(views or {}, triggers)
         self._durable = StreamTable(self.log)
-        self._admission = Admission(
+        self.admission = Admission(
             self.tokens,
             self.sessions,
             needs_token=self.settings.needs_token,
             is_far=is_far(log),
         )
         self._topics = KnownTopics()
-        self._epochs = Epochs(log)
+        self.epochs = Epochs(log)
         self._port = StorePort(log)
         document = openapi_document(endpoints)
 
@@ -164,7 +164,7 @@ class Application:
 
     async def admit(self, request: Request) -> Call:
         """Return the call of a request whose caller is admitted; RequestError for others."""
-        return self._call(request, await self._admission.admit(request))
+        return self._call(request, await self.admission.admit(request))
 
     def _call(self, request: Request, caller: Any) -> Call:
         return Call(
@@ -174,7 +174,7 @@ class Application:
             self.settings,
             self.streams,
             self._topics,
-            self._epochs,
+            self.epochs,
             self.metrics,
             self._port,
             self.work,

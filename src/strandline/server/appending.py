@@ -133,13 +133,21 @@ def _append_many(
     log: Log, topic: Topic, kind: ValueKind, given: Values, terms: AppendTerms
 ) -> Response:
     """Append so many values that a loop would stand still meanwhile; in a thread."""
+    return _answer(append_values(log, topic, kind, given, terms), log.durability_max)
+
+
+def append_values(
+    log: Log, topic: Topic, kind: ValueKind, given: Values, terms: AppendTerms
+) -> Iterable[Receipt]:
+    """Append the values to a topic of this kind; blocks."""
     values, keys = given
     receipts: Any
     if kind is ValueKind.BATCH:
         receipts = log.scope(topic.tenant).publish_many(topic, values, keys=keys, **terms)  # type: ignore[misc] # As above.
     else:
         receipts = log.append_many(topic, values, keys=keys, **terms)
-    return _answer(receipts, log.durability_max)
+    found: Iterable[Receipt] = receipts
+    return found
 
 
 def _answer(receipts: Iterable[Receipt | AsyncReceipt], durability_max: Durability) -> Response:

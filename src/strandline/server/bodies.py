@@ -191,6 +191,11 @@ def _attribute(value: object) -> str:
 
 def _from_arrow(body: bytes, kind: ValueKind, key: str | None, bytes_max: int) -> Values:
     batches = [each for each in read_arrow(streams.BytesIO(body), bytes_max) if each.num_rows]
+    return values_in(batches, kind, key)
+
+
+def values_in(batches: Sequence[Any], kind: ValueKind, key: str | None) -> Values:
+    """Return the values in checked Arrow batches; InvalidError if they do not fit the kind."""
     if kind is ValueKind.BATCH:
         return Values(batches, None if key is None else [key] * len(batches))
     if kind is ValueKind.EVENT:

@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Final
 
-from strandline.log import AsyncLog
+from strandline.log import AsyncLog, Log
 from strandline.log.topics import unknown_topic
 from strandline.server.problems import RequestError
 from strandline.server.tokens import EVERY_SCOPE, Token, TokenScope
@@ -49,6 +49,18 @@ class Caller:
             with contextlib.suppress(InvalidError):
                 return await log.topic(checked, tenant=self.tenant)
         raise unknown_topic(checked, [each.name for each in await self.visible(log)])
+
+    def find(self, log: Log, name: str) -> Topic:
+        """Return the caller's topic of this name, as `topic` does; blocks."""
+        checked = check_topic_name(name)
+        if self.sees(checked):
+            with contextlib.suppress(InvalidError):
+                return log.topic(checked, tenant=self.tenant)
+        raise unknown_topic(checked, [each.name for each in self.all_of(log)])
+
+    def all_of(self, log: Log) -> list[Topic]:
+        """Return the topics that the caller may see, as `visible` does; blocks."""
+        return self.only(log.topics(tenant=self.tenant))
 
     async def visible(self, log: AsyncLog) -> list[Topic]:
         """Return the topics that the caller may see, sorted by name."""

@@ -73,11 +73,19 @@ class RequestError(Exception):
 
 def problem_of(error: StrandlineError | RequestError) -> Response:
     """Return the answer that says what is wrong."""
+    body = problem_body(error)
+    if isinstance(error, RequestError):
+        return _answer(error.status, body, error.headers)
+    headers = {"retry-after": _RETRY_AFTER_S} if body["retryable"] else {}
+    return _answer(body["status"], body, headers)
+
+
+def problem_body(error: StrandlineError | RequestError) -> dict[str, Any]:
+    """Return what is wrong, as the members of a problem document."""
     if isinstance(error, RequestError):
         name = _TITLES[error.status]
         is_retryable = error.status in (408, 429, 503)
-        body = _body(name, error.status, error.detail, is_retryable=is_retryable, stored="no")
-        return _answer(error.status, body, error.headers)
+        return _body(name, error.status, error.detail, is_retryable=is_retryable, stored="no")
     status = status_of(error)
     is_retryable = isinstance(error, UnavailableError | ClosedError)
     stored = "once-or-never" if isinstance(error, UnknownError) else "no"
@@ -85,7 +93,7 @@ def problem_of(error: StrandlineError | RequestError) -> Response:
     fields = {name: _plain(value) for name, value in error.fields.items()}
     body |= {name: fields[name] for name in ("oldest", "end", "diverged_at") if name in fields}
     body["fields"] = fields
-    return _answer(status, body, {"retry-after": _RETRY_AFTER_S} if is_retryable else {})
+    return body
 
 
 def status_of(error: StrandlineError) -> int:

@@ -15,6 +15,7 @@ import uvicorn
 
 from strandline.log import Log
 from strandline.server.app import Application
+from strandline.server.flight import FlightServing
 from strandline.server.protocol import bounded
 from strandline.server.settings import ServerSettings
 from strandline.triggers import Triggers
@@ -37,6 +38,8 @@ class Address:
     certificate: str | None = None
     """The path of the TLS certificate, in PEM, with those that sign it."""
     private_key: str | None = None
+    flight_port: int | None = None
+    """Where Arrow Flight is served, beside HTTP; 0 as above, None for not at all."""
 
     @property
     def is_loopback(self) -> bool:
@@ -91,7 +94,8 @@ class RunningServer:
                 "every request would be refused, make a token first: strandline token create"
             )
         self._address = address
-        self._socket = _bound(address)
+        self._socket = _bound(address.host, address.port)
+        self._flight = self._made_flight()
         self._server = _QuietServer(
             uvicorn.Config(
                 self.app,
@@ -118,6 +122,11 @@ class RunningServer:
         shown = f"[{host}]" if ":" in host else host
         return f"{'https' if self._address.has_tls else 'http'}://{shown}:{port}"
 
+    @property
+    def flight_url(self) -> str | None:
+        """Where Arrow Flight can be reached; None if it is not served."""
+        return None if self._flight is None else self._flight.url
+
     def console_link(self) -> str:
         """Return the address of the console, which lets in one browser, once."""
         # The part after # is not sent: no proxy, log or Referer has the secret.
@@ -126,9 +135,13 @@ class RunningServer:
     def run(self, on_ready: Callable[[str], None] | None = None) -> None:
         """Serve until SIGTERM or SIGINT, or until `stop`. `on_ready` gets the URL."""
         self.app.history.start()
+        if self._flight is not None:
+            self._flight.start()
         try:
             self._server.run_with(self._socket, self._ready(on_ready), self.drain)
         finally:
+            if self._flight is not None:
+                self._flight.close()
             self.app.history.stop()
 
     def stop(self) -> None:
@@ -140,12 +153,30 @@ class RunningServer:
         _notify("STOPPING=1")
         _log.info("ending: %d streams get a farewell", self.app.streams.count)
         self.app.streams.drain()
+        if self._flight is not None:
+            self._flight.drain()
         self._server.should_exit = True
+
+    def _made_flight(self) -> FlightServing | None:
+        place = self._address
+        if place.flight_port is None:
+            return None
+        try:
+            listening = _bound(place.host, place.flight_port)
+        except InvalidError:
+            self._socket.close()
+            raise
+        tls = None
+        if place.certificate is not None and place.private_key is not None:
+            tls = place.certificate, place.private_key
+        return FlightServing(self.app, listening, tls)
 
     def _ready(self, on_ready: Callable[[str], None] | None) -> Callable[[], None]:
         def ready() -> None:
             _notify("READY=1")
             _log.info("serving at %s", self.url)
+            if self.flight_url is not None:
+                _log.info("serving Flight at %s", self.flight_url)
             if on_ready is not None:
                 on_ready(self.url)
 
@@ -207,17 +238,15 @@ class _QuietServer(uvicorn.Server):
                 loop.remove_signal_handler(each)
 
 
-def _bound(address: Address) -> socket.socket:
+def _bound(host: str, port: int) -> socket.socket:
     """Return a socket that is bound to the address; InvalidError if none can be."""
     try:
         family, kind, protocol, _, place = socket.getaddrinfo(
-            address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
         listening = socket.socket(family, kind, protocol)
     except OSError as error:
-        raise InvalidError(
-            "there is no such address", host=address.host, reason=str(error)
-        ) from error
+        raise InvalidError("there is no such address", host=host, reason=str(error)) from error
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(place)
@@ -225,8 +254,8 @@ def _bound(address: Address) -> socket.socket:
         listening.close()
         raise InvalidError(
             "the server cannot listen there, choose another port or end what listens",
-            host=address.host,
-            port=address.port,
+            host=host,
+            port=port,
             reason=str(error),
         ) from error
     listening.set_inheritable(False)

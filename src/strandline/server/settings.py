@@ -34,6 +34,18 @@ class ServerSettings:
     """How long a long poll of a stream waits for what comes."""
     header_timeout_s: float = 10.0
     """How long the head of a request may take to arrive."""
+    flight_calls_max: int = 64
+    """How many calls of Arrow Flight may be under way."""
+    flight_calls_per_token_max: int = 32
+    """How many of them one token may have; all callers without a token count as one."""
+    flight_connections_max: int = 256
+    """How many connections of Arrow Flight may be open; further ones are closed at once."""
+    sql_queries_max: int = 4
+    """How many SQL statements run at a time."""
+    sql_memory_bytes_max: int = 256 * 1024 * 1024
+    """How much memory one SQL statement may take."""
+    sql_timeout_s: float = 30.0
+    """How long one SQL statement may compute; the time that its reader takes does not count."""
     drain_s: float = 20.0
     """How long a server that ends waits for requests, before it closes their connections."""
     needs_token: bool = False

@@ -104,18 +104,34 @@ def _content_bytes(message: Any) -> int:
     if body is None:
         return 0
     metadata = message.metadata.to_pybytes()
+    header = _compressed_batch(metadata)
+    if header is None:
+        return int(body.size)
+    return sum(_decompressed(metadata, header, body.to_pybytes()))
+
+
+def is_compressed(metadata: bytes) -> bool:
+    """Whether the body of the message with this metadata is compressed; not for other bytes."""
+    try:
+        return _compressed_batch(metadata) is not None
+    except (struct.error, IndexError):
+        return False
+
+
+def _compressed_batch(metadata: bytes) -> int | None:
+    """Return where the batch of a message is, if its body is compressed."""
     (root,) = struct.unpack_from("<I", metadata)
     kind = _field(metadata, root, _HEADER_TYPE)
     header = _table(metadata, root, _HEADER)
     if kind is None or header is None:
-        return int(body.size)
+        return None
     if metadata[kind] == _DICTIONARY_BATCH:
         header = _table(metadata, header, _DICTIONARY_DATA)
     elif metadata[kind] != _RECORD_BATCH:
-        return int(body.size)
+        return None
     if header is None or _field(metadata, header, _COMPRESSION) is None:
-        return int(body.size)
-    return sum(_decompressed(metadata, header, body.to_pybytes()))
+        return None
+    return header
 
 
 def _decompressed(metadata: bytes, header: int, body: bytes) -> Iterator[int]:
