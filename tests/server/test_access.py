@@ -34,6 +34,8 @@ _BODIES: dict[str, Any] = {
     "trim_partition": {"before": 0},
     "ack_consumer": {"ends": {"0": 1}},
     "seek_consumer": {"places": {"0": 0}},
+    "nack_consumer": {"leases": []},
+    "extend_consumer": {"leases": []},
     "resolve_position": {"token": "AAAA"},
 }
 

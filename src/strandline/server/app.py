@@ -20,6 +20,7 @@ from strandline.server import (
     dead_letters,
     durable_reading,
     durable_writing,
+    fetching,
     health,
     history,
     partitions,
@@ -41,6 +42,7 @@ from strandline.server.endpoint import Endpoint, endpoint, json_answer
 from strandline.server.health import ServerMetrics
 from strandline.server.history import MetricHistory
 from strandline.server.known_topics import KnownTopics
+from strandline.server.members import Members
 from strandline.server.openapi import openapi_document
 from strandline.server.problems import REQUEST_PROBLEMS, RequestError, problem_of
 from strandline.server.remote_call import StorePort
@@ -83,6 +85,7 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     *partitions.ENDPOINTS,
     *schemas.ENDPOINTS,
     *consumers.ENDPOINTS,
+    *fetching.ENDPOINTS,
     *dead_letters.ENDPOINTS,
     *durable_reading.ENDPOINTS,
     *durable_writing.ENDPOINTS,
@@ -124,6 +127,7 @@ class Application:
         self.history = MetricHistory(log, self.metrics, self.streams)
         self.work = Work(views or {}, triggers)
         self._durable = StreamTable(self.log)
+        self._members = Members(log)
         self.admission = Admission(
             self.tokens,
             self.sessions,
@@ -180,6 +184,7 @@ class Application:
             self.work,
             self.history,
             self._durable,
+            self._members,
         )
 
     def _answering(self, one: Endpoint) -> Any:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from strandline.durable_streams import StreamTable
     from strandline.server.health import ServerMetrics
     from strandline.server.history import MetricHistory
+    from strandline.server.members import Members
     from strandline.server.remote_call import StorePort
     from strandline.server.streams import Streams
     from strandline.server.work import Work
@@ -59,6 +60,7 @@ class Call:
     work: "Work"
     history: "MetricHistory"
     durable: "StreamTable"
+    members: "Members"
 
     def path(self, name: str) -> str:
         """Return a part of the path, decoded."""

@@ -10,14 +10,16 @@ from strandline.log.off_loop import in_thread
 from strandline.log.ranges import check_kept
 from strandline.server.call import Call
 from strandline.server.endpoint import JSON, endpoint, json_answer
+from strandline.server.members import LeaseResults, acking
 from strandline.server.places import offset_of
 from strandline.server.tokens import TokenScope
+from strandline.subscriptions.consumer_name import ConsumerName
 from strandline.subscriptions.delivery_counts import DeliveryCounts
 from strandline.values import ConsumerLag, InvalidError, Topic, check_consumer_name
 from strandline.values.json_forms import lag_json
 
 _CONSUMERS = "/v1/topics/{topic}/consumers"
-_CONSUMER = f"{_CONSUMERS}/{{consumer}}"
+CONSUMER_PATH = f"{_CONSUMERS}/{{consumer}}"
 _OUTSTANDING_MAX = 1000
 
 
@@ -54,9 +56,10 @@ class ShownLags(msgspec.Struct):
 
 
 class AckBody(msgspec.Struct, forbid_unknown_fields=True):
-    """By partition, one past the last offset that was handled."""
+    """By partition, one past the last offset that was handled; or leases that `fetch` gave."""
 
-    ends: dict[str, int]
+    ends: dict[str, int] = {}
+    leases: list[str] | None = None
 
 
 class SeekBody(msgspec.Struct, forbid_unknown_fields=True):
@@ -113,7 +116,7 @@ async def list_consumers(call: Call) -> Response:
     return json_answer(_shown(topic, await _lags(call, topic)))
 
 
-@endpoint("GET", _CONSUMER, TokenScope.READ, answers={JSON: ShownConsumers})
+@endpoint("GET", CONSUMER_PATH, TokenScope.READ, answers={JSON: ShownConsumers})
 async def get_consumer(call: Call) -> Response:
     """Return how far a consumer is in each partition. 404 if there is none."""
     topic, name = await call.topic(), check_consumer_name(call.path("consumer"))
@@ -122,15 +125,24 @@ async def get_consumer(call: Call) -> Response:
 
 @endpoint(
     "POST",
-    f"{_CONSUMER}/ack",
+    f"{CONSUMER_PATH}/ack",
     TokenScope.CONSUME,
     body={JSON: AckBody},
-    answers={JSON: ShownConsumers},
+    answers={JSON: (ShownConsumers, LeaseResults)},
 )
 async def ack_consumer(call: Call) -> Response:
-    """Acknowledge everything before an offset in each partition that is named."""
+    """Acknowledge everything before an offset in each partition that is named.
+
+    With `leases`, the records of these instead; the answer has a result for each.
+    """
     topic, name = await call.topic(), check_consumer_name(call.path("consumer"))
     given = await call.json(AckBody)
+    if given.leases is not None:
+        if given.ends:
+            raise InvalidError("pass ends or leases, not both")
+        whose = ConsumerName(topic, name, call.caller.tenant)
+        found = await call.members.settle(whose, given.leases, acking())
+        return json_answer(LeaseResults(found))
     for number, end in _numbered(given.ends):
         await call.log.ack(topic, name, number, end, tenant=call.caller.tenant)
     return json_answer(await _consumer(call, topic, name))
@@ -138,7 +150,7 @@ async def ack_consumer(call: Call) -> Response:
 
 @endpoint(
     "POST",
-    f"{_CONSUMER}/seek",
+    f"{CONSUMER_PATH}/seek",
     TokenScope.CONSUME,
     body={JSON: SeekBody},
     answers={JSON: ShownSeek},
@@ -159,7 +171,7 @@ async def seek_consumer(call: Call) -> Response:
     return json_answer({**_shown(topic, after), "dry_run": given.dry_run, "moves": moves})
 
 
-@endpoint("GET", f"{_CONSUMER}/deliveries", TokenScope.READ, answers={JSON: ShownDeliveries})
+@endpoint("GET", f"{CONSUMER_PATH}/deliveries", TokenScope.READ, answers={JSON: ShownDeliveries})
 async def get_deliveries(call: Call) -> Response:
     """Return how often records were delivered that the consumer has not settled."""
     topic, name = await call.topic(), check_consumer_name(call.path("consumer"))
@@ -170,7 +182,7 @@ async def get_deliveries(call: Call) -> Response:
     return json_answer(ShownDeliveries(topic.name, name, found))
 
 
-@endpoint("DELETE", _CONSUMER, TokenScope.CONSUME, status=204)
+@endpoint("DELETE", CONSUMER_PATH, TokenScope.CONSUME, status=204)
 async def delete_consumer(call: Call) -> Response:
     """Remove a consumer's cursors. 404 if there are none."""
     topic, name = await call.topic(), check_consumer_name(call.path("consumer"))
