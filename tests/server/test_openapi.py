@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from strandline.log import Log
 from strandline.server.app import ENDPOINTS
 from strandline.server.openapi import openapi_document
+from strandline.server.settings import ServerSettings
 from strandline.server.tokens import EVERY_SCOPE
 from strandline.values import Event
 from tests.server.served import Served
@@ -28,6 +30,14 @@ def test_the_document_names_everything_once() -> None:
         for each in path.values():
             assert each["summary"].endswith("."), each["operationId"]
             assert set(each["responses"]) >= {"401", "403", "default"}
+
+
+@pytest.fixture
+def served(shared_log: Log) -> Iterator[Served]:
+    """A server whose streams end soon."""
+    served = Served(shared_log, ServerSettings(long_poll_s=0.1, events_s=0.1))
+    yield served
+    served.stop()
 
 
 @pytest.mark.heavy

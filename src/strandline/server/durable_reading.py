@@ -4,7 +4,7 @@ import base64
 import contextlib
 import re
 from collections.abc import AsyncGenerator
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 from starlette.responses import Response
@@ -37,8 +37,6 @@ _CURSOR_EPOCH_S: Final = 1_728_432_000
 """9 October 2024, from which cursors are counted."""
 _JITTER_MAX: Final = 180
 _EVENTS_BYTES: Final = 256 * 1024
-_EVENTS_S: Final = 60.0
-"""After how long a stream of events is ended, so that readers meet again at a cache."""
 _LINE_END: Final = re.compile(rb"\r\n|\r|\n")
 _CURSOR: Final = re.compile(r"[0-9]{1,15}")
 
@@ -71,7 +69,7 @@ async def head_stream(call: Call) -> Response:
     STREAM_PATH,
     TokenScope.READ,
     query=StreamQuery,
-    answers={"*/*": bytes},
+    answers={"*/*": Any},
     statuses={204: "Nothing came in time.", 304: "It is what If-None-Match names."},
     headers=STREAM_HEADERS,
 )
@@ -152,7 +150,10 @@ class DurableReader:
         return answer
 
     async def _pieces(self, start: int) -> AsyncGenerator[bytes, None]:
-        streams, deadline = self._call.streams, self._clock.monotonic() + _EVENTS_S
+        streams, deadline = (
+            self._call.streams,
+            self._clock.monotonic() + self._call.settings.events_s,
+        )
         place, is_first = start, True
         # A stream that is deleted meanwhile ends here; the next request learns why.
         with contextlib.suppress(StrandlineError):

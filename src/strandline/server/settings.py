@@ -32,6 +32,8 @@ class ServerSettings:
     """After how long without an event a stream sends a ping."""
     long_poll_s: float = 20.0
     """How long a long poll of a stream waits for what comes."""
+    events_s: float = 60.0
+    """After how long the events of a stream are ended, and the client connects again."""
     header_timeout_s: float = 10.0
     """How long the head of a request may take to arrive."""
     flight_calls_max: int = 64
