@@ -52,7 +52,7 @@ def _append(sl: Any, log: Any, number: int) -> int:
         terms: dict[str, Any] = {}
         if turn % 17 == 0:
             terms = {"idempotency_key": f"{number} {turn}"}
-        elif turn % 25 == 3:
+        elif turn % 5 == 3:
             terms = {"durability": "durable"}
         assert log.append("t", small, **terms).level is not None
         count += 1

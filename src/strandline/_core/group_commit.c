@@ -7,18 +7,18 @@
  */
 #include "group_commit.h"
 #include <errno.h>
+#include <time.h>
+
+/* How long rounds go on without a look at whether the tail is still in its place, as the owner of
+ * a partition does. What was written to a tail that is not any more is lost with it. */
+static const double LOOK_S = 0.01;
 
 /* --- the parts of a wait, all with `mutex` held --- */
 
-struct timespec now_monotonic(void) {
+double monotonic_s(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    return now;
-}
-
-double seconds_since(struct timespec start) {
-    struct timespec now = now_monotonic();
-    return (double)(now.tv_sec - start.tv_sec) + (double)(now.tv_nsec - start.tv_nsec) / 1e9;
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
 /* Whether it was woken in this time. */
@@ -27,7 +27,8 @@ bool commit_block(GroupCommit *commit, pthread_cond_t *woken, int ms) {
     struct timespec left = {ms / 1000, (long)(ms % 1000) * 1000000};
     return pthread_cond_timedwait_relative_np(woken, &commit->mutex, &left) != ETIMEDOUT;
 #else
-    struct timespec until = now_monotonic();
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_sec += ms / 1000;
     until.tv_nsec += (long)(ms % 1000) * 1000000;
     if (until.tv_nsec >= 1000000000) {
@@ -58,10 +59,12 @@ static bool lead(GroupCommit *commit) {
     commit->begun++;
     int64_t known = commit->durable, epoch = commit->written_epoch;
     pthread_mutex_unlock(&commit->mutex);
-    struct timespec start = now_monotonic();
-    Synced synced = sync_round(commit->place, known);
-    double elapsed_s = seconds_since(start);
+    double start = monotonic_s();
+    bool looks = start - commit->looked_at > LOOK_S;
+    Synced synced = sync_round(commit->place, known, looks);
+    double elapsed_s = monotonic_s() - start;
     pthread_mutex_lock(&commit->mutex);
+    if (looks) commit->looked_at = start;
     if (synced.step == DONE) {
         commit->durable = synced.durable;
         commit->durable_epoch = epoch;

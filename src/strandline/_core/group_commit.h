@@ -3,7 +3,6 @@
 #define STRANDLINE_GROUP_COMMIT_H
 #include "lane.h"
 #include <pthread.h>
-#include <time.h>
 
 /* From the magic of the end to its segment: what stays as long as nothing but frames is written. */
 enum { SAME_FROM = 4, SAME_TO = 32, SAME_BYTES = SAME_TO - SAME_FROM };
@@ -30,8 +29,9 @@ typedef struct {
 } Synced;
 
 /* Make durable what the tail says is written, unless `known` says that it is. Without an `io`
- * it runs without the interpreter's lock and sets no exception. */
-Synced sync_round(const SyncPlace *place, int64_t known);
+ * it runs without the interpreter's lock and sets no exception. `looks` at whether the tail is
+ * still in its place. */
+Synced sync_round(const SyncPlace *place, int64_t known, bool looks);
 
 typedef struct {
     PyObject_HEAD
@@ -47,6 +47,7 @@ typedef struct {
     int64_t durable;                 /* An offset. */
     int64_t written_epoch, durable_epoch;
     double sync_s;
+    double looked_at; /* When a round has last looked at the tail's place. */
     int waiting, error;
     bool is_busy, is_closed;
 } GroupCommit;
@@ -68,6 +69,5 @@ int commit_wait(GroupCommit *commit, int64_t turn);
 bool commit_block(GroupCommit *commit, pthread_cond_t *woken, int ms);
 void commit_end_round(GroupCommit *commit);
 void commit_let_go(GroupCommit *commit);
-double seconds_since(struct timespec start);
-struct timespec now_monotonic(void);
+double monotonic_s(void);
 #endif

@@ -115,9 +115,9 @@ static PyObject *commit_acquire(GroupCommit *commit, PyObject *args) {
         pthread_mutex_unlock(&commit->mutex);
         return PyBool_FromLong(is_taken);
     }
-    struct timespec start = now_monotonic();
+    double start = monotonic_s();
     for (;;) {
-        double left_s = timeout_s < 0 ? 1 : timeout_s - seconds_since(start);
+        double left_s = timeout_s < 0 ? 1 : timeout_s - (monotonic_s() - start);
         /* The interpreter's lock is released while it blocks. */
         Py_BEGIN_ALLOW_THREADS
         pthread_mutex_lock(&commit->mutex);
@@ -185,6 +185,7 @@ static PyObject *commit_arm(GroupCommit *commit, PyObject *args) {
     SyncPlace *before = commit->place;
     commit->place = place;
     commit->durable = durable;
+    commit->looked_at = 0;
     pthread_mutex_unlock(&commit->mutex);
     free_place(before);
     Py_RETURN_NONE;
@@ -197,12 +198,12 @@ static PyObject *commit_sync(GroupCommit *commit, PyObject *unused) {
     const SyncPlace *place = commit->place;
     int64_t known = commit->durable;
     if (!commit->error && place && place->io != Py_None) {
-        synced = sync_round(place, known);
+        synced = sync_round(place, known, true);
         if (synced.is_sync_lost) synced.error = EIO;
     } else if (!commit->error && place) {
         /* The interpreter's lock is released: who holds the lock alone replaces `place`. */
         Py_BEGIN_ALLOW_THREADS
-        synced = sync_round(place, known);
+        synced = sync_round(place, known, true);
         Py_END_ALLOW_THREADS
     }
     pthread_mutex_lock(&commit->mutex);

@@ -20,6 +20,8 @@ enum {
     SHORT_WRITE_BYTES = 64 * 1024,
     /* A longer frame is not kept for readers. */
     KEPT_BYTES_MAX = 8 * 1024,
+    /* After as much, the system begins to store it. */
+    WRITEBACK_BYTES = 4 << 20,
     /* From here on, no zeros are written ahead. */
     LARGE_BYTES = 128 * 1024
 };
@@ -248,6 +250,9 @@ static bool write_frame(Lane *lane, size_t size, uint32_t count, int64_t now, in
         lane->appends++;
         lane->frame_at = lane->head.position - (int64_t)size;
         lane->frame.length = size;
+        int64_t end = lane->head.position;
+        if (UNLIKELY(end / WRITEBACK_BYTES != lane->frame_at / WRITEBACK_BYTES))
+            lane_start_writeback(lane, lane->frame_at / WRITEBACK_BYTES * WRITEBACK_BYTES, end);
     } else {
         lane->is_armed = false;
     }

@@ -95,6 +95,9 @@ bool lane_pwrite(Lane *lane, int fd, const char *data, size_t length, int64_t at
 bool lane_pread(Lane *lane, int fd, char *data, size_t length, int64_t at);
 /* Lets other threads run; the caller has set `is_busy`. */
 bool lane_pwrite_large(Lane *lane, const char *data, size_t length, int64_t at);
+/* Have the system begin to store what was written, so that a later sync finds little left. Lets
+ * other threads run; the caller has set `is_busy`. */
+void lane_start_writeback(Lane *lane, int64_t from, int64_t to);
 bool lane_try_lock(Lane *lane, bool *is_locked);
 /* Let other processes run, which have the lock for microseconds; false if it cannot be had
  * then. Lets other threads run, too; the caller has set `is_busy`. */

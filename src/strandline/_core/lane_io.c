@@ -2,6 +2,7 @@
  * calls in the same order. */
 #include "lane.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -55,6 +56,20 @@ bool lane_pwrite_large(Lane *lane, const char *data, size_t length, int64_t at) 
     Py_END_ALLOW_THREADS
     errno = failed;
     return LIKELY(!failed) || raise_errno();
+}
+
+void lane_start_writeback(Lane *lane, int64_t from, int64_t to) {
+#ifdef __linux__
+    if (lane->io != Py_None) return;
+    int fd = lane->segment_fd;
+    /* The interpreter's lock is released, as in `lane_pwrite_large`. Only a hint: what cannot be
+     * begun now is done by the sync, which also says what has failed. */
+    Py_BEGIN_ALLOW_THREADS
+    sync_file_range(fd, from, to - from, SYNC_FILE_RANGE_WRITE);
+    Py_END_ALLOW_THREADS
+#else
+    (void)lane, (void)from, (void)to;
+#endif
 }
 
 bool lane_pread(Lane *lane, int fd, char *data, size_t length, int64_t at) {

@@ -24,6 +24,8 @@ enum {
     MARK_SIZE_AT = 40
 };
 
+enum { READ_TRIES = 50 };
+
 static const Synced left = {LEFT, false, 0, 0}, raised = {FAILED, false, 0, 0};
 
 /* --- calls of the system, or of `io` with the interpreter's lock --- */
@@ -123,6 +125,16 @@ static bool is_sealed(const SyncPlace *place, const char *slot, size_t length) {
         && read_u32(slot) == crc32c(place->tail_seed, slot + 4, length - 4);
 }
 
+/* Read the tail, again if a writer was in the middle of it. */
+static Step read_whole_tail(const SyncPlace *place, char *tail) {
+    Step step = read_tail(place, tail);
+    for (int tries = 1; tries < READ_TRIES && step == DONE; tries++) {
+        if (place->io != Py_None || is_sealed(place, tail, END_BYTES)) break;
+        step = read_tail(place, tail);
+    }
+    return step;
+}
+
 /* Whether the epoch goes on, in the same segment. */
 static bool is_same(const SyncPlace *place, const char *tail) {
     static const char no_fence[FENCE_BYTES];
@@ -145,7 +157,7 @@ static void make_mark(const SyncPlace *place, const char *end, char *mark) {
 /* Write how far it is durable, unless the tail says as much already. */
 static Step tell_durable(const SyncPlace *place, const char *mark, bool is_locked) {
     char tail[TAIL_BYTES];
-    Step step = read_tail(place, tail);
+    Step step = read_whole_tail(place, tail);
     if (step != DONE) return step;
     const char *known = tail + DURABLE_AT;
     bool is_known = is_sealed(place, known, DURABLE_BYTES);
@@ -157,11 +169,11 @@ static Step tell_durable(const SyncPlace *place, const char *mark, bool is_locke
     return is_same(place, tail) ? DONE : LEFT;
 }
 
-Synced sync_round(const SyncPlace *place, int64_t known) {
+Synced sync_round(const SyncPlace *place, int64_t known, bool looks) {
     char tail[TAIL_BYTES], mark[DURABLE_BYTES];
     Synced synced = {DONE, false, 0, 0};
-    Step step = look_at_path(place);
-    if (step == DONE) step = read_tail(place, tail);
+    Step step = looks ? look_at_path(place) : DONE;
+    if (step == DONE) step = read_whole_tail(place, tail);
     if (step != DONE) return step == LEFT ? left : raised;
     if (!is_same(place, tail)) return left;
     synced.durable = read_i64(tail + NEXT_AT);

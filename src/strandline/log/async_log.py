@@ -131,15 +131,18 @@ class AsyncLog:
         """
         check_on_asyncio()
         log = self._blocking
+        if log._appenders is not None and key is None and self._is_next(topic):
+            try:
+                warm: Receipt = append_warm(log._appenders, topic, value, terms, False)
+            except StrandlineError as error:
+                return AsyncReceipt(HandedOver.failed(error))
+            if warm is not NotImplemented:
+                return AsyncReceipt(warm)
         if self._must_queue(topic):
             return AsyncReceipt(
                 *self._queued(topic, partial(log.append, topic, value, key=key, **terms))
             )
         try:
-            if log._appenders is not None and key is None:
-                receipt: Receipt = append_warm(log._appenders, topic, value, terms, False)
-                if receipt is not NotImplemented:
-                    return AsyncReceipt(receipt)
             log._store.check_open()
             receipt = log._appends.append(topic, value, key, terms_of(terms), may_wait=False)
         except StrandlineError as error:
@@ -313,6 +316,13 @@ class AsyncLog:
         return f"Async{self._blocking!r}"
 
     # --- appends that have to be made in a thread ---
+
+    def _is_next(self, topic: TopicName | object) -> bool:
+        """Whether no append to this topic waits to be handed over, nor a transaction."""
+        if type(topic) is not str or bound_thread.get() is not None:
+            return False
+        queue = self._queues.get(topic)
+        return queue is None or queue.is_empty
 
     def _must_queue(self, topic: TopicName | object) -> bool:
         """Whether an append may block: to a topic that is looked up first, or in a transaction."""

@@ -319,10 +319,6 @@ class Coordinator(Generic[W, R, F, V, S, C]):
         """What brings writes to be written, and to be durable."""
         return self._storage.written, self._storage.durable
 
-    def round_on_loop(self, turn: int) -> asyncio.Future[None]:
-        """Return what is done once round `turn` of syncing has ended, or none will."""
-        return self._storage.round_on_loop(turn)
-
     def failed_beside(self, cause: BaseException) -> BaseException:
         """End the coordinator for what such a write met; return what its caller shall see."""
         return self._fail(cause)

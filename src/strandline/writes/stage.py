@@ -33,6 +33,8 @@ class Stage:
         self.mark = Watermark()
         #: Where the work counts them.
         self.rounds = PlainRounds() if rounds is None else rounds
+        #: Makes another thread work for a round, where a loop waits for one.
+        self.request_round: Callable[[int], None]
         self._name = name
         self._work = work
         self._ending = ending
@@ -118,11 +120,8 @@ class Stage:
                 request()
                 await waiter.wait()
 
-    def round_on_loop(self, turn: int, request: Callable[[int], None]) -> asyncio.Future[None]:
-        """Return what is done once round `turn` has ended, or none will, on the running loop.
-
-        `request` makes another thread work for a round.
-        """
+    def round_on_loop(self, turn: int) -> asyncio.Future[None]:
+        """Return what is done once round `turn` has ended, or none will, on the running loop."""
         loop = asyncio.get_running_loop()
         for each in self._loops:
             if each.loop is loop:
@@ -130,7 +129,7 @@ class Stage:
         for each in tuple(self._loops):
             if each.loop.is_closed():
                 self._loops.remove(each)
-        added = LoopRounds(loop, self.rounds, request)
+        added = LoopRounds(loop, self.rounds, self.request_round)
         self._loops.append(added)
         if self._ending.reason is not None:
             added.end()

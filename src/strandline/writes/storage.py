@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import threading
 from collections import deque
@@ -44,6 +43,7 @@ class Storage(Generic[F, S]):
         self.incarnation: UUID = clock.new_id()
         self.written = Stage("written", self._flush, ending, clock)
         self.durable = Stage("durable", self._sync, ending, clock, rounds)
+        self.durable.request_round = self._request_round
         #: Frozen and not yet written, oldest first, with their sizes.
         self.frozen: deque[tuple[F, range, int]] = deque()
         #: What the last flush made, and what went into it.
@@ -125,10 +125,6 @@ class Storage(Generic[F, S]):
             await self.durable.reach_on_loop(
                 epoch, lambda: self.request(Durability.DURABLE, epoch, turn), turn
             )
-
-    def round_on_loop(self, turn: int) -> asyncio.Future[None]:
-        """Return what is done once round `turn` of syncing has ended, or none will."""
-        return self.durable.round_on_loop(turn, self._request_round)
 
     def _request_round(self, turn: int) -> None:
         self.request(Durability.DURABLE, 0, turn)

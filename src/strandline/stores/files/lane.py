@@ -153,7 +153,7 @@ class Lane:
         compiled = store.compiled
         if compiled is None:
             return None
-        written, _ = coordinator.stages
+        written, durable = coordinator.stages
 
         def failed(error: BaseException, event: Event) -> NoReturn:
             raise self._met(store, error, event) from error
@@ -168,7 +168,7 @@ class Lane:
             partial(self._announce, compiled),
             failed,
             coordinator.receipt_beside,
-            coordinator.round_on_loop,
+            durable.round_on_loop,
             _finish,
             receipt,
             clock,
