@@ -17,6 +17,7 @@ from strandline.stores.files.tail import (
     is_fenced,
     pack_durable,
     pack_end,
+    read_tail,
     unpack_durable,
     unpack_end,
 )
@@ -210,14 +211,15 @@ class Syncing:
                 self._io.pwrite(tail.fd, pack_durable(seed, mark), DURABLE_AT)
             elif is_locked and (known is None or known.next < durable.next):
                 self._io.pwrite(tail.fd, pack_durable(seed, durable), DURABLE_AT)
-            return not is_fenced(raw) or not self._may_still_write(seed, raw)
+            return not is_fenced(raw) or not self._may_still_write(tail, seed, raw)
         finally:
             if is_locked:
                 self._io.unlock(tail.fd)
 
-    def _may_still_write(self, seed: int, raw: bytes) -> bool:
+    def _may_still_write(self, tail: OpenFile, seed: int, raw: bytes) -> bool:
         """Whether the writer of this tail may still write."""
-        end = unpack_end(seed, raw)
+        # Read again if a writer was in the middle of it.
+        end = unpack_end(seed, raw) or read_tail(self._io, tail.fd, seed).end
         return end is not None and end.boot == self._io.boot_id()
 
     def _synced(self, segment: SegmentFile, manifest: Manifest) -> LastSync | None:
