@@ -355,4 +355,5 @@ def test_holders_are_the_processes_that_write_and_consume(scheme: str) -> None:
     assert {each["pid"] for each in held} == {os.getpid()}
     assert all(each["is_live"] and each["since"] and each["host"] for each in held)
     assert "billing" in shown
+    assert str(os.getpid()) in shown
     assert [each["role"] for each in gone if each["role"] == "consumer"] == []

@@ -214,8 +214,8 @@ def holders(*, url: Url = None, json: Json = False) -> None:
 
     A writer is the process that holds the lock of a partition, or held it last (of the
     whole log in sqlite:); is_live says whether it still exists. A session is a process that
-    has a PostgreSQL database open. A consumer holds a partition under a lease, and a worker
-    is a member of a work queue.
+    has a connection to a log in PostgreSQL. A consumer holds a partition under a lease, and
+    a worker is a member of a work queue.
     """
     from strandline.log.holders import holders_of  # noqa: PLC0415 Takes long to import.
 
@@ -229,6 +229,9 @@ def holders(*, url: Url = None, json: Json = False) -> None:
     if json:
         show_json({"holders": found})
         return
+    for each in found:
+        # To be pasted, so without a comma.
+        each["pid"] = None if each["pid"] is None else str(each["pid"])
     show_table(
         tuple(_HOLDER_COLUMNS.values()),
         [tuple(each[name] for name in _HOLDER_COLUMNS) for each in found],

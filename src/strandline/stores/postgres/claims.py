@@ -10,6 +10,7 @@ import psycopg
 from strandline.log.claims import ConsumerPlace, claimed
 from strandline.stores.postgres.database import Connection, PostgresDatabase, lock_number
 from strandline.stores.postgres.errors import translated
+from strandline.stores.postgres.session_name import parse_session_name
 
 _HOLDER: Final = """
     SELECT a.application_name FROM pg_locks l JOIN pg_stat_activity a USING (pid)
@@ -83,6 +84,5 @@ class PostgresClaims:
 
     def _holder(self, connection: Connection, number: int) -> tuple[int | None, str | None]:
         row = connection.execute(_HOLDER, (number, number)).fetchone()
-        name, _, rest = (row[0] if row else "").partition(" ")
-        pid, _, host = rest.partition(" ")
-        return (int(pid), host) if name == "strandline" and pid.isdecimal() else (None, None)
+        named = parse_session_name(row[0]) if row else None
+        return (None, None) if named is None else (named.pid, named.host)

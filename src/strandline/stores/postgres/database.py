@@ -2,7 +2,6 @@
 
 import contextlib
 import hashlib
-import os
 import re
 import select  # noqa: TID251 - It looks at a socket, and opens nothing.
 import threading
@@ -17,12 +16,12 @@ from psycopg.rows import TupleRow
 from psycopg_pool import ConnectionPool
 
 from strandline.clock import Clock
-from strandline.log.claims import host_name
 from strandline.log.open_state import OpenState, closed_log
 from strandline.log.patience import patience_s
 from strandline.log.store import Capabilities, Reach
 from strandline.stores.postgres.errors import translate, translated
 from strandline.stores.postgres.schema import FORMAT, MIGRATIONS
+from strandline.stores.postgres.session_name import session_name
 from strandline.values import (
     Durability,
     InvalidError,
@@ -98,7 +97,7 @@ class PostgresDatabase:
             "autocommit": True,
             "connect_timeout": max(2, int(timeout_s)),
             "client_encoding": "UTF8",
-            "application_name": f"strandline {os.getpid()} {host_name()}"[:63],
+            "application_name": session_name(self.schema),
         }
 
     def _open_pool(self) -> "ConnectionPool[Connection]":

@@ -402,9 +402,9 @@ class PostgresStore:
         return self._watches.open(find, durable_only=durable_only)
 
     def writers(self) -> Sequence[LogHolder]:
-        """Return the processes that have the database open."""
+        """Return the processes that have sessions with this log."""
         with self._database.connection() as connection:
-            return sessions(connection)
+            return sessions(connection, self._database.schema)
 
     def beside(self, name: str) -> str | None:
         del name
