@@ -5,7 +5,15 @@ come: a backend translates them at its own edge.
 """
 
 from strandline.io.file_watcher import FileWatcher
-from strandline.io.files import Buffer, FileStatus, Io, OpenMode, SystemIo, replace_file
+from strandline.io.files import (
+    Buffer,
+    FileStatus,
+    Io,
+    OpenMode,
+    SystemIo,
+    place_file,
+    replace_file,
+)
 from strandline.io.machine import (
     FileSystem,
     InotifyLimits,
@@ -31,6 +39,7 @@ __all__ = [
     "has_shared_memory",
     "inotify_limits",
     "may_write_in",
+    "place_file",
     "private_directory",
     "real_parent",
     "real_path",

@@ -283,7 +283,18 @@ else:
 def replace_file(
     io: Io, path: str, content: Buffer, *, unique: str, check: Callable[[], None] | None = None
 ) -> None:
-    """Put `content` at `path`, durably and atomically.
+    """Put `content` at `path`, durably and atomically. As `place_file`, and durable then.
+
+    An error from syncing the directory leaves the new content in place, not yet durable.
+    """
+    place_file(io, path, content, unique=unique, check=check)
+    io.sync_directory(os.path.dirname(path) or ".")
+
+
+def place_file(
+    io: Io, path: str, content: Buffer, *, unique: str, check: Callable[[], None] | None = None
+) -> None:
+    """Put `content` at `path`, atomically, to be made durable by `sync_directory`.
 
     `check` is called when nothing but the renaming is left, and may raise. Whatever is
     true then of the directory is true of the one that is changed: the temporary file
@@ -291,8 +302,7 @@ def replace_file(
 
     After a crash at any moment, `path` holds the old content or the new, whole.
     `unique` is text that no other call uses, such as a fresh id: it names the
-    temporary file `<path>.<unique>.tmp`, which is removed on failure. An error
-    from syncing the directory leaves the new content in place, not yet durable.
+    temporary file `<path>.<unique>.tmp`, which is removed on failure.
     """
     temporary = f"{path}.{unique}.tmp"
     fd = io.open(temporary, "create_new")
@@ -310,4 +320,3 @@ def replace_file(
         with contextlib.suppress(OSError):
             io.unlink(temporary)
         raise
-    io.sync_directory(os.path.dirname(path) or ".")

@@ -6,6 +6,7 @@ from uuid import UUID
 import msgspec
 
 from strandline.clock import Clock
+from strandline.log.changing_store import change_key
 from strandline.log.gaps import NO_GAPS, Gaps
 from strandline.log.lags import ConsumerCursor, consumer_lag, holds_retention, sampled
 from strandline.log.ranges import check_kept, check_not_beyond
@@ -264,9 +265,8 @@ class ConsumerCursors:
         seek_id: UUID | None = None,
         is_seek: bool = False,
     ) -> Offset:
-        key = _key(tenant, name)
-        while True:
-            raw = self._store.get_key(topic, key)
+        def change(raw: bytes | None) -> tuple[bytes, Offset]:
+            # After the value: a cursor of a later epoch than the state knows would be no place.
             state = self._store.state(topic, partition)
             consumer = _loaded(raw, tenant, name)
             known = consumer.cursor(partition)
@@ -279,8 +279,9 @@ class ConsumerCursors:
                 at = self._checked(topic, state, known)
             offset = moved(state, at)
             changed = self._with(consumer, partition, offset, state, gaps=gaps, is_seek=is_seek)
-            if self._store.put_key(topic, key, _encode(changed), raw):
-                return offset
+            return _encode(changed), offset
+
+        return change_key(self._store, topic, _key(tenant, name), change)
 
     def _with(
         self,

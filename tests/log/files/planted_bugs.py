@@ -141,10 +141,24 @@ CRASH_BUGS = [
     Bug(
         "a key's value is stored without a file of its own that is whole",
         FileKeys,
-        "put",
-        "checked.store(...)",
+        "_place",
+        "checked.place(...)",
         "from tests.log.files.planted_bugs import NoContent; "
-        "checked.store(NoContent(self._io), path, KIND, stored, unique='a')",
+        "checked.place(NoContent(self._io), path, KIND, stored, unique='a')",
+    ),
+    Bug(
+        "a cursor that was moved is not synced",
+        FileKeys,
+        "change",
+        "self.sync(...)",
+        "pass",
+    ),
+    Bug(
+        "a key is listed before it is there",
+        FileKeys,
+        "_place",
+        "self.sync(...)",
+        "pass",
     ),
     Bug(
         "what lies before a cursor is looked at and not synced",

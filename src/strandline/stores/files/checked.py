@@ -6,7 +6,7 @@ from typing import TypeVar
 import google_crc32c
 import msgspec
 
-from strandline.io import Io, replace_file
+from strandline.io import Io, place_file, replace_file
 from strandline.values import CorruptError, InvalidError
 
 FORMAT = 1
@@ -27,9 +27,17 @@ def store(
     check: Callable[[], None] | None = None,
 ) -> None:
     """Put `body` at `path`, durably and atomically; `check` as for `replace_file`."""
+    replace_file(io, path, _whole(kind, body), unique=unique, check=check)
+
+
+def place(io: Io, path: str, kind: str, body: msgspec.Struct, *, unique: str) -> None:
+    """Put `body` at `path`, atomically, and durably once its directory is synced."""
+    place_file(io, path, _whole(kind, body), unique=unique)
+
+
+def _whole(kind: str, body: msgspec.Struct) -> bytes:
     content = msgspec.json.encode(body)
-    whole = _first_line(kind, FORMAT, content) + content
-    replace_file(io, path, whole, unique=unique, check=check)
+    return _first_line(kind, FORMAT, content) + content
 
 
 def load(io: Io, path: str, kind: str, shape: type[Body]) -> Body:

@@ -5,9 +5,10 @@ is damage, and not a key that was never put.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, suppress
 from hashlib import sha256
+from typing import TypeVar
 from uuid import UUID
 
 import msgspec
@@ -21,6 +22,8 @@ from strandline.values import CorruptError
 KIND = "key"
 SUFFIX = ".key"
 _LOCK = "lock"
+
+AnswerT = TypeVar("AnswerT")
 
 
 class StoredKey(msgspec.Struct, frozen=True):
@@ -65,18 +68,55 @@ class FileKeys:
 
     def put(self, entry: TopicEntry, key: str, value: bytes, expected: bytes | None) -> bool:
         """Replace the value if it is the expected one; say whether."""
-        path = _path(entry, key)
         with self._changing(entry):
             if self.get(entry, key) != expected:
                 return False
-            stored = StoredKey(entry.topic.id, key, value)
-            unique = str(self._root.clock.new_id())
-            checked.store(self._io, path, KIND, stored, unique=unique)
-            known = entry.topic.id, _stem(path)
-            if expected is None or known not in self._known:
-                self._topics.list_key(entry, _stem(path), is_there=True)
-                self._known.add(known)
-            return True
+            is_durable = self._place(entry, key, value, is_new=expected is None)
+        if not is_durable:
+            self.sync(entry)
+        return True
+
+    def change(
+        self,
+        entry: TopicEntry,
+        key: str,
+        change: Callable[[bytes | None], tuple[bytes, AnswerT]],
+    ) -> AnswerT:
+        """Replace the value by what `change` makes of it, and return its answer."""
+        with self._changing(entry):
+            raw = self.get(entry, key)
+            value, answer = change(raw)
+            is_durable = self._place(entry, key, value, is_new=raw is None)
+        if not is_durable:
+            self.sync(entry)
+        return answer
+
+    def _place(self, entry: TopicEntry, key: str, value: bytes, *, is_new: bool) -> bool:
+        """Have the value in its place; False if it is to be made durable by `sync`.
+
+        That is done without the lock, so that processes which change keys wait for
+        their disk together. Another one may see the value before it is durable; whatever it
+        puts into the area next is durable after it.
+        """
+        path = _path(entry, key)
+        stored = StoredKey(entry.topic.id, key, value)
+        unique = str(self._root.clock.new_id())
+        checked.place(self._io, path, KIND, stored, unique=unique)
+        known = entry.topic.id, _stem(path)
+        if not is_new and known in self._known:
+            return False
+        # What is listed has to be there.
+        self.sync(entry)
+        self._topics.list_key(entry, _stem(path), is_there=True)
+        self._known.add(known)
+        return True
+
+    def sync(self, entry: TopicEntry) -> None:
+        """Return once every value that any process may have seen survives power loss."""
+        directory = os.path.join(entry.directory, KEYS)
+        # Without one there is no value, or all of them are missed.
+        if self._io.exists(directory):
+            self._io.sync_directory(directory)
 
     def remove(self, entry: TopicEntry, key: str) -> bool:
         """Remove a key, be it damaged or missing; False if there was none."""

@@ -37,7 +37,7 @@ from strandline.stores.files.beginning import begin_at, recognised
 from strandline.stores.files.columnar import check_compression
 from strandline.stores.files.dropping import fence_dropped, remove_directory
 from strandline.stores.files.following import newest
-from strandline.stores.files.keys import FileKeys
+from strandline.stores.files.keys import AnswerT, FileKeys
 from strandline.stores.files.lane import Lanes
 from strandline.stores.files.partition import PartitionFiles
 from strandline.stores.files.partition_lock import last_writer
@@ -296,6 +296,8 @@ class FileStore:
 
     @translated
     def trim(self, topic: TopicEntry, partition: int, low: int) -> Trimmed:
+        # What is no longer kept was handled, also after a crash: so say cursors that are durable.
+        self._keys.sync(topic)
         return trim(self._lanes.lane(topic, partition).store, low)
 
     @translated
@@ -359,6 +361,16 @@ class FileStore:
     @translated
     def put_key(self, topic: TopicEntry, key: str, value: bytes, expected: bytes | None) -> bool:
         return self._keys.put(topic, key, value, expected)
+
+    @translated
+    def change_key(
+        self,
+        topic: TopicEntry,
+        key: str,
+        change: Callable[[bytes | None], tuple[bytes, AnswerT]],
+    ) -> AnswerT:
+        """See ChangingStore."""
+        return self._keys.change(topic, key, change)
 
     @translated
     def remove_key(self, topic: TopicEntry, key: str) -> bool:
