@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -120,11 +121,13 @@ def test_lag_is_listed_over_all_topics_and_a_consumer_forgotten(orders: str) -> 
     ran("seek", "other", "mailer", "earliest")
 
     shown = ran("lag", "--json").document
+    table = ran("lag").stdout
     gone = ran("forget", orders, "mailer", "--json").document
     again = ran("forget", orders, "mailer", "--json").document
 
     found = [(each["topic"], each["consumer"], each["lag"]) for each in shown["consumers"]]
     assert (shown["lag"], found) == (2, [(orders, "mailer", 2), ("other", "mailer", 0)])
+    assert not re.search(r"\s[\d,]+\.\d{4}", table), "seconds with more digits than are read"
     assert (gone["is_removed"], again["is_removed"]) == (True, False)
     assert [each["topic"] for each in ran("lag", "--json").document["consumers"]] == ["other"]
 

@@ -79,7 +79,7 @@ def show_table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
         for column, name in enumerate(header)
     ]
     numeric = [
-        bool(rows) and all(isinstance(row[column], int) for row in rows)
+        bool(rows) and all(isinstance(row[column], int | float) for row in rows)
         for column in range(len(header))
     ]
     show(_bold(_aligned(header, widths, numeric)))
@@ -113,6 +113,8 @@ def _cell(value: object) -> str:
         return "yes" if value else "no"
     if isinstance(value, int):
         return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:,.3f}"
     return printable(str(value))
 
 
