@@ -33,7 +33,7 @@ def change_key(
     """Replace a value by what `change` makes of it, if need be again and again.
 
     Members of a group move the cursors of one key. Where each had to find the value as it was
-    when it began, those that wait for a lock would find it changed, and begin anew.
+    when it began, those that wait for a lock would find it changed, and begin again.
     """
     changing: Any = getattr(store, "change_key", None)
     if changing is not None:

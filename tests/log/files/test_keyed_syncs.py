@@ -60,7 +60,7 @@ class TwoProcesses:
         self.disk.tell("quick")
 
     def after_crashes(self, start: int) -> Iterator[tuple[set[object], Log]]:
-        """Yield what was told by each moment, and the log as a power loss then leaves it."""
+        """Yield what had returned by each moment, and the log as a power loss then leaves it."""
         chance = random.Random(7)
         for point in crash_points(self.disk, start=start):
             for image in point.state.images(IMAGES, chance):
