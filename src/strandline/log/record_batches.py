@@ -5,7 +5,14 @@ from typing import TypeAlias, cast
 
 import pyarrow as pa
 
-from strandline.log.columns import BYTES_SCHEMA, EVENT_SCHEMA, RecordBatches, aligned, batch_schema
+from strandline.log.columns import (
+    BYTES_SCHEMA,
+    EVENT_SCHEMA,
+    RECORD_FIELDS,
+    RecordBatches,
+    aligned,
+    batch_schema,
+)
 from strandline.log.draft import load_batch, stored_schema
 from strandline.log.history import EventBody, Kept
 from strandline.values import Partition, ValueKind
@@ -46,8 +53,7 @@ def batches_of_batches(partition: Partition, pages: Pages) -> RecordBatches:
 
     def batches() -> Iterator[pa.RecordBatch]:
         for record, value in _values(pages):
-            rows = range(value.num_rows)
-            own = own_columns(partition, [record] * len(rows), rows)
+            own = _own_columns_of_one(partition, record, value.num_rows)
             yield pa.RecordBatch.from_arrays([*own, *aligned(value, united)], schema=united)
 
     return RecordBatches(united, batches)
@@ -70,6 +76,17 @@ def own_columns(
         pa.array([entry.timestamp_us for entry in page], pa.timestamp("us", "UTC")),
         pa.array([entry.key for entry in page], pa.string()),
         pa.array([entry.tenant for entry in page], pa.string()),
+    ]
+
+
+def _own_columns_of_one(partition: Partition, record: Kept, rows: int) -> "list[pa.Array]":
+    """Return the columns of RECORD_FIELDS for the rows of one record."""
+    own = (partition, record.offset, None, record.timestamp_us, record.key, record.tenant)
+    return [
+        pa.array(range(rows), field.type)
+        if field.name == "_row"
+        else pa.repeat(pa.scalar(value, field.type), rows)
+        for field, value in zip(RECORD_FIELDS, own, strict=True)
     ]
 
 
