@@ -24,7 +24,9 @@ class ServerProcess:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         assert line, self._process.communicate()
-        self.url: str = msgspec.json.decode(line)["url"]
+        ready = msgspec.json.decode(line)
+        self.url: str = ready["url"]
+        self.flight: str | None = ready["flight"]
         self.port = int(self.url.rpartition(":")[2])
 
     def client(self, token: str | None = None, **options: Any) -> httpx2.Client:

@@ -374,30 +374,6 @@ def test_a_token_makes_and_forks_what_its_scopes_and_pattern_allow(
     assert statuses == [201, 403, 403, 404]
 
 
-def test_a_stream_of_html_does_not_run_as_a_page_of_the_server(
-    http: httpx2.Client, path: str
-) -> None:
-    http.put(path, headers={"content-type": "text/html"}, content=b"<script>alert(1)</script>")
-
-    policy = http.get(path).headers["content-security-policy"]
-
-    assert "sandbox" in policy
-    assert "allow-scripts" not in policy
-    assert "default-src 'none'" in policy
-
-
-def test_an_append_waits_for_the_level_that_it_names(http: httpx2.Client, path: str) -> None:
-    http.put(path, headers=TEXT)
-    levels = ("applied", "durable", "granite")
-    answers = [
-        http.post(path, headers=TEXT, content=b"x", params={"durability": each}) for each in levels
-    ]
-
-    # A log in memory reaches no more than applied.
-    assert [each.status_code for each in answers] == [204, 400, 400]
-    assert http.get(path).text == "x"
-
-
 def test_streams_of_tenants_are_apart(log: Log, serve: Callable[..., Served]) -> None:
     served = serve(log)
     for tenant in ("left", "right"):

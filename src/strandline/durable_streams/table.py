@@ -19,7 +19,7 @@ from strandline.log.off_loop import in_thread
 from strandline.log.topics import unknown_topic
 from strandline.values import ConflictError, InvalidError, StrandlineError, Tenant, Topic
 
-_KEPT_MAX: Final = 4096
+_KEPT_MAX: Final = 10_000
 _SWEEP_S: Final = 60.0
 
 

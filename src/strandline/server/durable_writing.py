@@ -50,8 +50,6 @@ _SHOWN: Final = (
 )
 STREAM_HEADERS: Final = {
     "x-content-type-options": "nosniff",
-    # What a stream holds must not run as a page of the server, whose console has sessions.
-    "content-security-policy": "sandbox; default-src 'none'",
     "cross-origin-resource-policy": "cross-origin",
     "access-control-allow-origin": "*",
     "access-control-expose-headers": ", ".join(_SHOWN),

@@ -15,15 +15,12 @@ from tests.server.flight.flights import FlightServed
 
 adbc = pytest.importorskip("adbc_driver_flightsql.dbapi", reason="the ADBC driver is not installed")
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.filterwarnings("ignore:Cannot disable autocommit"),
-]
+pytestmark = pytest.mark.slow
 
 
 def connected(served: FlightServed, token: str | None = None) -> Any:
     headers = {} if token is None else {"adbc.flight.sql.authorization_header": f"Bearer {token}"}
-    return adbc.connect(served.flight_url, db_kwargs=headers)
+    return adbc.connect(served.flight_url, autocommit=True, db_kwargs=headers)
 
 
 @pytest.fixture(scope="module")

@@ -20,17 +20,14 @@ class FlightServing:
         self._listening = listening
         # Clients that come before the start wait for it.
         self._listening.listen()
+        host, port = listening.getsockname()[:2]
+        shown = f"[{host}]" if ":" in host else host
+        #: Where it can be reached.
+        self.url = f"{'grpc+tls' if tls else 'grpc'}://{shown}:{port}"
         self._tls = tls
         self._front: FlightFront | None = None
         self._answers: FlightAnswers | None = None
         self._watch: threading.Thread | None = None
-
-    @property
-    def url(self) -> str:
-        """Where it can be reached."""
-        host, port = self._listening.getsockname()[:2]
-        shown = f"[{host}]" if ":" in host else host
-        return f"{'grpc+tls' if self._tls else 'grpc'}://{shown}:{port}"
 
     def start(self) -> None:
         """Answer calls from now on."""
