@@ -198,3 +198,9 @@ def test_a_predicate_that_looks_into_no_payload_parses_none(
 )
 def test_a_predicate_is_written_for_spark(text: str, written: str) -> None:
     assert parse_predicate(text, EVENT_COLUMNS, now_us=1).spark_sql == written
+
+
+def test_a_date_that_may_fail_is_not_compared_with_a_time() -> None:
+    """Spark knows without a look at it that no date is noon."""
+    with pytest.raises(UnsupportedPredicateError):
+        parse_predicate("to_timestamp('2020-02-29T12:34:56Z') = payload.at::DATE", EVENT_COLUMNS)

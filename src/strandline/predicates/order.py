@@ -11,7 +11,7 @@ from typing import Final
 
 from strandline.predicates.errors import UnsupportedPredicateError
 from strandline.predicates.node import Node
-from strandline.predicates.sql_type import INTEGERS, STRING, arrow_type, is_number
+from strandline.predicates.sql_type import DATE, INTEGERS, STRING, arrow_type, is_number
 
 COMPARE: Final = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
 CALCULATE: Final = frozenset({"add", "sub", "mul", "div", "mod", "neg"})
@@ -160,13 +160,15 @@ def _is_null_test(part: Node) -> bool:
 
 
 def _may_be_skipped(value: Node, other: Node) -> bool:
-    # Spark knows without looking what a value is to itself, that no INT is 0.5, and that
-    # each is below 3000000000.
+    # Spark knows without looking what a value is to itself, that no INT is 0.5, that each is
+    # below 3000000000, and that no DATE is noon.
     if value == other:
         return True
     if value.op != "cast" or not other.is_literal or other.detail is None:
         return False
     inner = value.inputs[0]
+    if inner.can_fail and inner.type is DATE:
+        return True
     if not inner.can_fail or not is_number(inner.type):
         return False
     if inner.type not in INTEGERS:
