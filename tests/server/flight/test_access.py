@@ -24,6 +24,8 @@ from tests.server.flight.flights import (
     ticket,
 )
 
+pytestmark = pytest.mark.slow
+
 SQL = "select _tenant, payload from orders order by _offset"
 
 

@@ -31,6 +31,8 @@ from tests.server.flight.flights import (
 )
 from tests.server.waiting import wait_until
 
+pytestmark = pytest.mark.slow
+
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 BYTES_MAX = 10_000
 

@@ -57,6 +57,8 @@ def _parsed(connection: duckdb.DuckDBPyConnection, sql: str) -> Any:
         row = connection.execute("SELECT json_serialize_sql(?)", [sql]).fetchone()
         assert row is not None
         found = msgspec.json.decode(row[0])
+    except duckdb.InterruptException:
+        raise
     except (duckdb.Error, msgspec.MsgspecError, RecursionError, ValueError) as error:
         raise InvalidError("this statement cannot be read", reason=str(error)) from None
     if found["error"]:
