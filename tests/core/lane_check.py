@@ -266,25 +266,32 @@ def _fails(sl: Any, path: str) -> None:
 
 
 def _commits(sl: Any, path: str) -> None:
-    from tests.core.test_group_commit import warm  # noqa: PLC0415 - After the core was chosen.
+    from tests.core.test_group_commit import commit_of, warm  # noqa: PLC0415 - As above.
     from tests.logs import file_log  # noqa: PLC0415
 
     log: Any
     with file_log(path) as log, file_log(path) as other:
         log.create_topic("t")
         warm(log)
+        # Written by Python: its epoch is one more that a round of the core makes durable.
+        log.append("t", sl.Event("k"), producer="p", sequence=0)
         receipt = log.append("t", sl.Event("k"), durability="durable")
         assert receipt.level is sl.Durability.DURABLE
-        assert log.marks("t", 0).durable == other.marks("t", 0).durable == 3
+        assert log.marks("t", 0).durable == other.marks("t", 0).durable == 4
         with log.subscribe("t", start=sl.LATEST, durable_only=True) as subscription:
             assert subscription.next(timeout_s=0) is None
             log.append("t", sl.Event("k"), durability="durable")
-            assert subscription.next(timeout_s=60).offset == 3
+            assert subscription.next(timeout_s=60).offset == 4
         asyncio.run(_awaits(sl, log))
         written = log.append("t", sl.Event("k"))
         # Another segment: the sync of the one before covers nothing that is written now.
         other.seal("t")
         assert other.append("t", sl.Event("k")).offset == written.offset + 1
+        assert commit_of(log).acquire(False)
+        try:
+            assert commit_of(log).sync() is None
+        finally:
+            commit_of(log).release()
         log.sync("t", 0)
         assert other.marks("t", 0).durable == written.offset + 2
 

@@ -168,18 +168,25 @@ def test_an_interrupt_ends_the_wait_and_leaves_nothing_locked(log: Log) -> None:
 
 
 def fail_syncs(log: Log) -> Callable[[], None]:
-    """Have each sync by the core fail; return what ends that."""
+    """Have each sync by the core fail until Python is to sync; return what ends that."""
     syncing: Any = store_of(log).syncing
+    last, sync = syncing._last, syncing.sync  # noqa: SLF001 - A descriptor is replaced there.
     read_end, write_end = os.pipe()
 
     class Unsyncable:
         fd = read_end
 
-    syncing._last = syncing._last._replace(segment=Unsyncable())  # noqa: SLF001
-    with_lock = commit_of(log)
-    assert with_lock.acquire(True, WAIT_S)
+    def sync_again() -> None:
+        # From here on it would succeed, although what it was to cover may be lost.
+        os.dup2(last.segment.fd, read_end)
+        sync()
+
+    syncing._last = last._replace(segment=Unsyncable())  # noqa: SLF001
+    commit = commit_of(log)
+    assert commit.acquire(True, WAIT_S)
     syncing._arm()  # noqa: SLF001
-    with_lock.release()
+    syncing.sync = sync_again
+    commit.release()
 
     def close() -> None:
         os.close(read_end)

@@ -21,7 +21,6 @@ LEAVING = "if (!lane->is_exclusive) lane_unlock(lane);"
 SYNCING = "do failed = fdatasync(place->segment_fd);"
 FAILING = "if (synced.is_sync_lost) commit->error = synced.error;"
 SAME = "return 1 || is_sealed(place, tail, END_BYTES) &&"
-TOLD = "bool is_told = true; (void)ended;"
 WATCHED = "(void)is_watched; return true;"
 #: Ends are stored and not written, however slow the machine is.
 LOST = "if (LIKELY(!__atomic_load_n(&lane->map->is_lost, __ATOMIC_ACQUIRE))) return true;"
@@ -68,11 +67,6 @@ BUGS: dict[str, tuple[str, str, str]] = {
         "sync_round.c",
         "return is_sealed(place, tail, END_BYTES) &&",
         SAME,
-    ),
-    "a round is not told to Python": (
-        "group_commit.c",
-        "bool is_told = commit->told >= ended;",
-        TOLD,
     ),
     "tasks take what is written for durable": (
         "receipt.c",
