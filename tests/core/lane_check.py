@@ -305,8 +305,9 @@ async def _awaits(sl: Any, log: Any) -> None:
     task = asyncio.ensure_future(_awaited(receipt))
     await asyncio.sleep(0)
     await asyncio.sleep(0)
-    assert not task.done()
+    is_done = task.done()
     commit_of(log).release()
+    assert not is_done
     assert (await waiting).level is (await task).level is sl.Durability.DURABLE
 
 
