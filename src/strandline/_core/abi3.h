@@ -89,6 +89,7 @@ typedef struct PyModuleDef {
 #define METH_STATIC 32
 #define METH_FASTCALL 128
 #define Py_TPFLAGS_BASETYPE (1ul << 10)
+#define Py_TPFLAGS_HAVE_VECTORCALL (1ul << 11)
 #define Py_TPFLAGS_HAVE_GC (1ul << 14)
 #define Py_TPFLAGS_DEFAULT 0ul
 #define Py_EQ 2
@@ -150,6 +151,7 @@ static inline void Py_XDECREF_(PyObject *object) {
 /* Only their addresses are used. */
 struct _typeobject { char opaque[1]; };
 extern PyTypeObject PyUnicode_Type, PyDict_Type, PyList_Type, PyLong_Type, PyFloat_Type, PyBytes_Type;
+extern const unsigned long Py_Version;
 extern PyObject *PyExc_IndexError, *PyExc_OSError, *PyExc_StopIteration, *PyExc_TypeError,
     *PyExc_ValueError;
 
@@ -236,6 +238,7 @@ int PyTuple_SetItem(PyObject *, Py_ssize_t, PyObject *);
 Py_ssize_t PyTuple_Size(PyObject *);
 PyObject *PyType_FromSpec(PyType_Spec *);
 PyObject *PyType_GenericAlloc(PyTypeObject *, Py_ssize_t);
+unsigned long PyType_GetFlags(PyTypeObject *);
 void *PyType_GetSlot(PyTypeObject *, int);
 const char *PyUnicode_AsUTF8AndSize(PyObject *, Py_ssize_t *);
 int PyUnicode_Compare(PyObject *, PyObject *);

@@ -156,17 +156,12 @@ Event *columns_event(const Columns *columns, uint32_t row) {
 
 /* --- writing --- */
 
-typedef struct {
-    size_t at[COLUMN_BUFFERS], length[COLUMN_BUFFERS], total;
-    Py_ssize_t keys_missing, times_missing;
-} Layout;
-
 static Event *event_at(PyObject *events, Py_ssize_t row) {
     return (Event *)PyList_GetItem(events, row);
 }
 
 /* Say where each buffer goes. `events` are checked to be events. */
-static void lay_out(Layout *layout, PyObject *events, Py_ssize_t count) {
+static void lay_out(ColumnsLayout *layout, PyObject *events, Py_ssize_t count) {
     size_t content[TEXT_COLUMNS] = {0}, bits = ((size_t)count + 7) / 8;
     memset(layout, 0, sizeof *layout);
     for (Py_ssize_t row = 0; row < count; row++) {
@@ -191,16 +186,15 @@ static void lay_out(Layout *layout, PyObject *events, Py_ssize_t count) {
     }
 }
 
-size_t columns_measure(PyObject *events, Py_ssize_t count) {
-    Layout layout;
+size_t columns_measure(ColumnsLayout *layout, PyObject *events, Py_ssize_t count) {
     if (!known.head) return 0;
-    lay_out(&layout, events, count);
+    lay_out(layout, events, count);
     for (int column = 0; column < TEXT_COLUMNS; column++)
-        if (layout.length[3 * column + 2] > INT32_MAX) return 0;
-    return known.length + layout.total;
+        if (layout->length[3 * column + 2] > INT32_MAX) return 0;
+    return known.length + layout->total;
 }
 
-static void write_head(char *message, const Layout *layout, Py_ssize_t count) {
+static void write_head(char *message, const ColumnsLayout *layout, Py_ssize_t count) {
     memcpy(message, known.head, known.length);
     write_u64(message + known.body_length_at, layout->total);
     write_u64(message + known.rows_at, (uint64_t)count);
@@ -224,21 +218,19 @@ static uint32_t put_cell(char *content, uint32_t at, const char *from, uint32_t 
 
 static void set_bit(char *bits, Py_ssize_t row) { bits[row / 8] |= (char)(1 << (row % 8)); }
 
-void columns_write(char *message, PyObject *events, Py_ssize_t count) {
-    Layout layout;
-    lay_out(&layout, events, count);
-    write_head(message, &layout, count);
+void columns_write(char *message, const ColumnsLayout *layout, PyObject *events, Py_ssize_t count) {
+    write_head(message, layout, count);
     char *body = message + known.length, *content[TEXT_COLUMNS], *offsets[TEXT_COLUMNS];
     uint32_t ends[TEXT_COLUMNS] = {0};
     for (int index = 0; index < COLUMN_BUFFERS; index++) {
-        size_t end = layout.at[index] + layout.length[index];
-        memset(body + end, 0, padded(layout.length[index]) - layout.length[index]);
+        size_t end = layout->at[index] + layout->length[index];
+        memset(body + end, 0, padded(layout->length[index]) - layout->length[index]);
     }
-    memset(body + layout.at[0], 0, layout.length[0]);
-    memset(body + layout.at[TIME_BITS], 0, layout.length[TIME_BITS]);
+    memset(body + layout->at[0], 0, layout->length[0]);
+    memset(body + layout->at[TIME_BITS], 0, layout->length[TIME_BITS]);
     for (int column = 0; column < TEXT_COLUMNS; column++) {
-        offsets[column] = body + layout.at[3 * column + 1];
-        content[column] = body + layout.at[3 * column + 2];
+        offsets[column] = body + layout->at[3 * column + 1];
+        content[column] = body + layout->at[3 * column + 2];
         write_u32(offsets[column], 0);
     }
     for (Py_ssize_t row = 0; row < count; row++) {
@@ -246,14 +238,14 @@ void columns_write(char *message, PyObject *events, Py_ssize_t count) {
         const char *stored = event->row;
         if (event->has_key) {
             ends[0] = put_cell(content[0], ends[0], stored + event->key.at, event->key.length);
-            if (layout.keys_missing) set_bit(body + layout.at[0], row);
+            if (layout->keys_missing) set_bit(body + layout->at[0], row);
         }
         ends[1] = put_cell(content[1], ends[1], stored + event->kind.at, event->kind.length);
         ends[2] = put_cell(content[2], ends[2], stored + event->payload.at, event->payload.length);
         ends[3] = put_cell(content[3], ends[3], event_headers(event), event->headers.length);
         for (int column = 0; column < TEXT_COLUMNS; column++)
             write_u32(offsets[column] + 4 * (row + 1), ends[column]);
-        write_i64(body + layout.at[TIMES] + 8 * row, event->has_occurred_at ? event->occurred_at_us : 0);
-        if (event->has_occurred_at && layout.times_missing) set_bit(body + layout.at[TIME_BITS], row);
+        write_i64(body + layout->at[TIMES] + 8 * row, event->has_occurred_at ? event->occurred_at_us : 0);
+        if (event->has_occurred_at && layout->times_missing) set_bit(body + layout->at[TIME_BITS], row);
     }
 }

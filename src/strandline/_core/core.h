@@ -93,7 +93,7 @@ bool msgpack_take_text(Unpacking *in, const byte **text, size_t *length);
 bool msgpack_take_bytes(Unpacking *in, const byte **bytes, size_t *length);
 bool msgpack_take_int(Unpacking *in, int64_t *value);
 
-/* --- event.c, event_type.c --- */
+/* --- event.c, event_call.c, event_type.c --- */
 
 enum { KIND_BYTES_MAX = 200 };
 
@@ -132,7 +132,16 @@ Event *event_of_row(Unpacking *in);
 bool event_row_is_plain(Unpacking *in);
 bool is_plain_kind(const byte *text, size_t length);
 bool is_utf8(const byte *text, size_t length);
+
+/* What `Event(...)` is given, borrowed; `headers` may be NULL. */
+typedef struct {
+    PyObject *kind, *payload, *key, *headers, *occurred_at;
+} Arguments;
+
+PyObject *event_of_arguments(const Arguments *given);
 PyObject *event_new(PyTypeObject *type, PyObject *args, PyObject *kwargs);
+/* Have the interpreter call the type without making a tuple and a dict; false with an exception. */
+bool event_set_call(void);
 PyObject *event_load(PyObject *type, PyObject *const *args, Py_ssize_t count);
 PyObject *event_load_many(PyObject *type, PyObject *const *args, Py_ssize_t count);
 
@@ -175,9 +184,17 @@ PyObject *columns_learn(PyObject *module, PyObject *args);
 /* Whether `message` is one of `count` events that `columns_event` can read. */
 bool columns_open(Columns *columns, const char *message, size_t length, uint32_t count);
 Event *columns_event(const Columns *columns, uint32_t row);
+
+/* Where each buffer of a message goes. */
+typedef struct {
+    size_t at[COLUMN_BUFFERS], length[COLUMN_BUFFERS], total;
+    Py_ssize_t keys_missing, times_missing;
+} ColumnsLayout;
+
 /* How many bytes the message of these events takes; 0 where Python has to make it. */
-size_t columns_measure(PyObject *events, Py_ssize_t count);
-void columns_write(char *message, PyObject *events, Py_ssize_t count);
+size_t columns_measure(ColumnsLayout *layout, PyObject *events, Py_ssize_t count);
+/* The events are those that were measured. */
+void columns_write(char *message, const ColumnsLayout *layout, PyObject *events, Py_ssize_t count);
 
 /* --- routing.c --- */
 

@@ -99,10 +99,6 @@ bool is_utf8(const byte *text, size_t length) {
 
 /* --- from what a caller passes --- */
 
-typedef struct {
-    PyObject *kind, *payload, *key, *headers, *occurred_at;
-} Arguments;
-
 /* Where JSON is written. Nothing calls Python between writing it and copying from it. */
 static Buffer scratch;
 
@@ -185,52 +181,9 @@ done:
     return event;
 }
 
-static PyObject *event_of_arguments(const Arguments *given) {
+PyObject *event_of_arguments(const Arguments *given) {
     Event *event = event_if_plain(given);
     return event || PyErr_Occurred() ? (PyObject *)event : event_by_python(given);
-}
-
-static PyObject **argument_named(Arguments *given, PyObject *name) {
-    static const char *const texts[] = {"kind", "payload", "key", "headers", "occurred_at"};
-    static PyObject *known[5];
-    PyObject **places[] = {
-        &given->kind, &given->payload, &given->key, &given->headers, &given->occurred_at};
-    for (int index = 0; index < 5; index++) {
-        if (!known[index]) known[index] = PyUnicode_InternFromString(texts[index]);
-        if (name == known[index]) return places[index];
-    }
-    for (int index = 0; index < 5; index++)
-        if (known[index] && PyUnicode_Compare(name, known[index]) == 0) return places[index];
-    return NULL;
-}
-
-PyObject *event_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
-    (void)type; /* Final. */
-    Arguments given = {0};
-    PyObject *name, *value;
-    Py_ssize_t count = PyTuple_Size(args), position = 0;
-    if (count > 2) {
-        PyErr_SetString(PyExc_TypeError, "Event() takes a kind and a payload by position");
-        return NULL;
-    }
-    if (count > 0) given.kind = PyTuple_GetItem(args, 0);
-    if (count > 1) given.payload = PyTuple_GetItem(args, 1);
-    while (kwargs && PyDict_Next(kwargs, &position, &name, &value)) {
-        PyObject **place = argument_named(&given, name);
-        if (!place || *place)
-            return PyErr_Format(PyExc_TypeError, place
-                ? "Event() got multiple values for argument '%U'"
-                : "Event() got an unexpected keyword argument '%U'", name);
-        *place = value;
-    }
-    if (!given.kind) {
-        PyErr_SetString(PyExc_TypeError, "Event() missing 1 required argument: 'kind'");
-        return NULL;
-    }
-    if (!given.payload) given.payload = Py_None;
-    if (!given.key) given.key = Py_None;
-    if (!given.occurred_at) given.occurred_at = Py_None;
-    return event_of_arguments(&given);
 }
 
 /* --- from what was stored --- */

@@ -51,6 +51,39 @@ static char *put_escape(char *to, byte one) {
     return to;
 }
 
+/* Whether any of eight bytes is escaped. */
+static inline bool has_escaped(uint64_t eight) {
+    const uint64_t ones = 0x0101010101010101u, highs = 0x8080808080808080u;
+    uint64_t quote = eight ^ (ones * '"'), backslash = eight ^ (ones * '\\');
+    uint64_t is_control = (eight - ones * 0x20) & ~eight;
+    uint64_t is_other = ((quote - ones) & ~quote) | ((backslash - ones) & ~backslash);
+    return ((is_control | is_other) & highs) != 0;
+}
+
+/* Fewer than 16: the first and the last of them at once, which may overlap. */
+static char *put_few_characters(char *to, const byte *from, size_t length) {
+    if (length >= 8) {
+        uint64_t first = read_u64(from), last = read_u64(from + length - 8);
+        if (LIKELY(!has_escaped(first) && !has_escaped(last))) {
+            write_u64(to, first);
+            write_u64(to + length - 8, last);
+            return to + length;
+        }
+    } else if (length >= 4) {
+        uint32_t first = read_u32(from), last = read_u32(from + length - 4);
+        if (LIKELY(!has_escaped((uint64_t)first << 32 | last))) {
+            write_u32(to, first);
+            write_u32(to + length - 4, last);
+            return to + length;
+        }
+    }
+    for (; length; length--, from++) {
+        if (UNLIKELY(is_escaped(*from))) to = put_escape(to, *from);
+        else *to++ = (char)*from;
+    }
+    return to;
+}
+
 /* `to` has room for ESCAPE_BYTES times `length`, and 16 more. */
 static char *put_characters(char *to, const byte *from, size_t length) {
 #if defined(__SSE2__)
@@ -72,15 +105,19 @@ static char *put_characters(char *to, const byte *from, size_t length) {
             length--;
         }
     }
-#endif
-    for (; length; length--, from++) {
-        if (UNLIKELY(is_escaped(*from))) to = put_escape(to, *from);
+#else
+    for (; length >= 16; length--, from++) {
+        for (; length >= 16 && !has_escaped(read_u64(from)); length -= 8, from += 8, to += 8)
+            write_u64(to, read_u64(from));
+        if (is_escaped(*from)) to = put_escape(to, *from);
         else *to++ = (char)*from;
     }
-    return to;
+#endif
+    return put_few_characters(to, from, length);
 }
 
-static bool put_text(Buffer *out, PyObject *text) {
+/* Append `text` in quotes, between these two where they are not 0. */
+static bool put_quoted(Buffer *out, char before, PyObject *text, char after) {
     Py_ssize_t length;
     const char *content = PyUnicode_AsUTF8AndSize(text, &length);
     if (!content) {
@@ -88,22 +125,38 @@ static bool put_text(Buffer *out, PyObject *text) {
         return false;
     }
     if (length > TEXT_BYTES_MAX) return false;
-    if (!buffer_reserve(out, ESCAPE_BYTES * (size_t)length + 18)) return false;
+    if (!buffer_reserve(out, ESCAPE_BYTES * (size_t)length + 20)) return false;
     char *to = out->bytes + out->length;
+    if (before) *to++ = before;
     *to++ = '"';
     to = put_characters(to, (const byte *)content, (size_t)length);
     *to++ = '"';
+    if (after) *to++ = after;
     out->length = (size_t)(to - out->bytes);
     return true;
 }
 
+static bool put_text(Buffer *out, PyObject *text) { return put_quoted(out, 0, text, 0); }
+
 /* --- numbers --- */
 
 static char *put_digits(char *to, uint64_t number) {
+    static const char pairs[] = "00010203040506070809101112131415161718192021222324"
+                                "25262728293031323334353637383940414243444546474849"
+                                "50515253545556575859606162636465666768697071727374"
+                                "75767778798081828384858687888990919293949596979899";
     char digits[20];
     size_t first = sizeof digits;
-    do digits[--first] = (char)('0' + number % 10);
-    while (number /= 10);
+    for (; number >= 100; number /= 100) {
+        first -= 2;
+        memcpy(digits + first, pairs + 2 * (number % 100), 2);
+    }
+    if (number >= 10) {
+        first -= 2;
+        memcpy(digits + first, pairs + 2 * number, 2);
+    } else {
+        digits[--first] = (char)('0' + number);
+    }
     memcpy(to, digits + first, sizeof digits - first);
     return to + sizeof digits - first;
 }
@@ -129,7 +182,7 @@ static bool put_few_decimals(Buffer *out, double value) {
     double magnitude = fabs(value);
     if (magnitude >= 1e9 || (magnitude < 1e-4 && magnitude != 0)) return false;
     for (int decimals = 0; decimals <= 6; decimals++) {
-        double scaled = floor(magnitude * powers[decimals] + 0.5);
+        double scaled = (double)(int64_t)(magnitude * powers[decimals] + 0.5);
         if (scaled / powers[decimals] != magnitude) continue;
         uint64_t number = (uint64_t)scaled, power = (uint64_t)powers[decimals];
         char *to = out->bytes + out->length;
@@ -171,8 +224,7 @@ static bool put_dict(Buffer *out, PyObject *dict, int depth) {
     char separator = '{';
     while (PyDict_Next(dict, &position, &name, &value)) {
         if (Py_TYPE(name) != &PyUnicode_Type) return false;
-        if (!put_byte(out, separator) || !put_text(out, name) || !put_byte(out, ':')) return false;
-        if (!put_value(out, value, depth + 1)) return false;
+        if (!put_quoted(out, separator, name, ':') || !put_value(out, value, depth + 1)) return false;
         separator = ',';
     }
     return (separator == ',' || put_byte(out, '{')) && put_byte(out, '}');
@@ -246,11 +298,9 @@ bool json_encode_headers(Buffer *out, PyObject *headers) {
             sorted[place] = sorted[place - 1];
         sorted[place] = header;
     }
-    if (!put_byte(out, '{')) return false;
     for (size_t index = 0; index < count; index++) {
-        if (index && !put_byte(out, ',')) return false;
-        if (!put_text(out, sorted[index].name) || !put_byte(out, ':')) return false;
+        if (!put_quoted(out, index ? ',' : '{', sorted[index].name, ':')) return false;
         if (!put_text(out, sorted[index].value)) return false;
     }
-    return put_byte(out, '}');
+    return (count || put_byte(out, '{')) && put_byte(out, '}');
 }

@@ -35,12 +35,13 @@ PyObject *lane_append_many(Lane *lane, PyObject *args) {
         Py_RETURN_NOTIMPLEMENTED;
     bool is_columns = count >= COLUMNS_MIN;
     size_t head = count < 16 ? 1 : 3;
-    size_t body_length = is_columns ? columns_measure(events, count) : head + rows;
+    ColumnsLayout layout;
+    size_t body_length = is_columns ? columns_measure(&layout, events, count) : head + rows;
     if (!body_length || body_length > FRAME_BYTES_MAX) Py_RETURN_NOTIMPLEMENTED;
     char *body = lane_begin_body(lane, body_length);
     if (!body) return NULL;
     /* Nothing calls Python between measuring and writing: the list cannot change. */
-    if (is_columns) columns_write(body, events, count);
+    if (is_columns) columns_write(body, &layout, events, count);
     else write_rows(body, events, count);
     Placed placed;
     Step step = lane_append_body(lane, is_columns ? FRAME_COLUMNS : FRAME_ROWS, body_length,

@@ -63,10 +63,11 @@ static PyObject *encode_columns(PyObject *module, PyObject *events) {
     int are = are_events(events);
     if (are < 0) return NULL;
     Py_ssize_t count = PyList_Size(events);
-    size_t length = are ? columns_measure(events, count) : 0;
+    ColumnsLayout layout;
+    size_t length = are ? columns_measure(&layout, events, count) : 0;
     if (!length || length > FRAME_BYTES_MAX) Py_RETURN_NOTIMPLEMENTED;
     PyObject *message = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)length);
-    if (message) columns_write(PyBytes_AsString(message), events, count);
+    if (message) columns_write(PyBytes_AsString(message), &layout, events, count);
     return message;
 }
 
@@ -133,7 +134,7 @@ PyMODINIT_FUNC PyInit_core(void) {
     PyObject *module = PyModule_Create(&definition);
     if (!module) return NULL;
     crc32c_prepare();
-    if (!appender_prepare() || !add_types(module)
+    if (!appender_prepare() || !add_types(module) || !event_set_call()
         || PyModule_AddIntConstant(module, "INTERFACE", CORE_INTERFACE)) {
         Py_DECREF(module);
         return NULL;
