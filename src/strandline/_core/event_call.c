@@ -77,13 +77,13 @@ typedef PyObject *(*Call)(PyObject *, PyObject *const *, size_t, PyObject *);
 
 /* Return where types keep how they are called; 0 where that is not known.
  *
- * The stable ABI of 3.11 has no slot for it. Every Python up to 3.14 keeps it in the type, at a
+ * The stable ABI of 3.11 has no slot for it. Every Python up to 3.13 keeps it in the type, at a
  * place that the type of types names: it is called in the same way. */
 static Py_ssize_t place_of_call(PyTypeObject *of_types, long long type_bytes) {
-    enum { NAMED_AT = 7 * sizeof(void *), NEWER = 0x030f0000 };
+    enum { NAMED_AT = 7 * sizeof(void *), NEWER = 0x030e0000, HAS_CALL = 1 << 11 };
     Py_ssize_t place;
     bool is_known = Py_Version < NEWER && sizeof place == sizeof(void *)
-        && PyType_GetFlags(of_types) & Py_TPFLAGS_HAVE_VECTORCALL;
+        && PyType_GetFlags(of_types) & HAS_CALL;
     if (!is_known) return 0;
     memcpy(&place, (const char *)of_types + NAMED_AT, sizeof place);
     bool is_within = place > NAMED_AT && place % (Py_ssize_t)sizeof(Call) == 0
