@@ -15,6 +15,7 @@ from strandline.cli import (
     dead_letters,
     doctor,
     pipeline,
+    quotas,
     reading,
     serving,
     snapshots,
@@ -55,6 +56,7 @@ def _program(
 _COMMANDS = (
     *(topics.topics, topics.describe, topics.create, topics.trim),
     *(changing.add_partitions, changing.declare, changing.retention, changing.drop),
+    quotas.quota,
     *(appending.append, reading.read, reading.tail),
     *(consumers.consumers, consumers.ack, consumers.seek),
     *(consumers.lag, consumers.forget, consumers.holders),

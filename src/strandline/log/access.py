@@ -6,6 +6,7 @@ from typing import Any, cast
 
 from strandline.log.draft import kind_of
 from strandline.log.metrics import StoreMetrics
+from strandline.log.quotas import Quotas
 from strandline.log.registering import check_starts
 from strandline.log.results import TopicName, Value
 from strandline.log.store import (
@@ -39,8 +40,9 @@ _RANK = {Mode.READ: 0, Mode.CONSUME: 1, Mode.WRITE: 2}
 class Access:
     """Finds topics, partitions and consumers by what callers pass. Any thread may use it."""
 
-    def __init__(self, store: Store[StoredTopic], *, auto_create: bool) -> None:
+    def __init__(self, store: Store[StoredTopic], quotas: Quotas, *, auto_create: bool) -> None:
         self._store = store
+        self._quotas = quotas
         self._auto_create = auto_create
         capabilities = store.capabilities
         self._durable = (
@@ -82,6 +84,7 @@ class Access:
         check_settings(name, settings)
         whose = parse_tenant(tenant)
         self.check_mode(Mode.CONSUME if internal else Mode.WRITE)
+        self._quotas.admit_topic(whose, name)
         return self._store.create_topic(name, whose, settings)
 
     def list(self, tenant: Tenant | None, *, internal: bool) -> Sequence[Topic]:
@@ -171,6 +174,7 @@ class Access:
 
     def flush(self) -> None:
         """Make everything durable, where that is possible."""
+        self.check_mode(Mode.CONSUME)
         if self._durable is not None:
             self._durable.flush()
 

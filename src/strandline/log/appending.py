@@ -11,6 +11,7 @@ from strandline.log.draft import Draft, draft
 from strandline.log.draft_columns import COLUMNS_MIN, EventColumns, size_of
 from strandline.log.event_rows import EventRows
 from strandline.log.metrics import LogCounts
+from strandline.log.quotas import Quotas
 from strandline.log.receipts import Part, Receipt, Receipts, handed_back
 from strandline.log.results import TopicName, Value
 from strandline.log.retention import Retention
@@ -66,6 +67,7 @@ class Appends:
         retention: Retention,
         record_bytes_max: int,
         counts: LogCounts,
+        quotas: Quotas,
         *,
         clock: Clock,
         on_topic: Callable[[StoredTopic], None],
@@ -76,6 +78,7 @@ class Appends:
         self._monotonic = clock.monotonic
         self._store = store
         self._counts = counts
+        self._quotas = quotas
         self._find = find
         self._retention = retention
         self._trims_at_once = store.capabilities.trims_at_once
@@ -98,7 +101,11 @@ class Appends:
         """Whether an append to this topic needs no look at the store first."""
         if not isinstance(topic, str | Topic) or (lane := self._lanes.get(topic)) is None:
             return False
-        return not lane.earlier and self._monotonic() < lane.fresh_until
+        return (
+            not lane.earlier
+            and self._monotonic() < lane.fresh_until
+            and self._quotas.is_free(lane.tenant)
+        )
 
     def append(
         self,
@@ -204,6 +211,8 @@ class Appends:
             if lane.earlier and terms.has_identity:
                 (number,) = self._routed_before(lane, (drafted,), terms) or (number,)
         try:
+            if request.tenant is not None:
+                self._quotas.admit(lane.stored, request.tenant, 1, drafted.size_bytes)
             outcome = self._store.append(
                 lane.stored, number, request, level, terms.timeout_s, may_wait=may_wait
             )
@@ -340,6 +349,10 @@ class Appends:
         at_once = level if len(routed) == 1 else self._default
         parts: list[Part] = []
         try:
+            tenant = owner(lane.stored.topic, terms.tenant)
+            if tenant is not None and drafts:
+                # Before any of the partitions is written to.
+                self._quotas.admit(lane.stored, tenant, len(drafts), size_of(drafts))
             for number, indices in routed.items():
                 chosen = _chosen(drafts, indices)
                 request = self._request(lane, chosen, indices, terms)

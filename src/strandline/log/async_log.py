@@ -108,6 +108,8 @@ class AsyncLog:
     change_retention = off_loop(Log.change_retention)
     add_partitions = off_loop(Log.add_partitions)
     declare_payload = off_loop(Log.declare_payload)
+    set_quota = off_loop(Log.set_quota)
+    quotas = off_loop(Log.quotas)
     drop_topic = off_loop(Log.drop_topic)
 
     # --- writing ---

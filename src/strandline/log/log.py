@@ -23,6 +23,7 @@ from strandline.log.numbers import check_limit, check_timestamp, check_whole
 from strandline.log.parts import put_together, unsendable
 from strandline.log.positions import position_at, resolve
 from strandline.log.queue_depth import check_count, default_queue_depth
+from strandline.log.quotas import Quotas
 from strandline.log.ranges import ReadLimits, ReadRange
 from strandline.log.receipts import Receipt, Receipts
 from strandline.log.results import Batches, Claim, TopicName, Value, Watch
@@ -51,6 +52,8 @@ from strandline.values import (
     Position,
     ProofHead,
     ProofReport,
+    QuotaLimits,
+    QuotaUsage,
     Record,
     Segment,
     Tenant,
@@ -101,14 +104,15 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         self._store = store = self._parts.store
         clock = self._parts.clock
         self._announcer = None if broker is None else Announcer(broker)
-        self._access = Access(store, auto_create=check_flag("auto_create", auto_create))
+        self._quotas = quotas = Quotas(store, clock)
+        self._access = Access(store, quotas, auto_create=check_flag("auto_create", auto_create))
         self._cursors = ConsumerCursors(store, clock)
         self._retention = Retention(store, self._cursors, clock)
         self._worker = RetentionWorker(store, self._cursors, clock, is_wanted=retention)
         bytes_max = check_whole("record_bytes_max", record_bytes_max)
         self._counts = LogCounts()
         parts = (store, self._access.find_to_append, self._retention, bytes_max, self._counts)
-        appends = Appends(*parts, clock=clock, on_topic=self._worker.begin)
+        appends = Appends(*parts, quotas, clock=clock, on_topic=self._worker.begin)
         self._changes = TopicChanges(store, self._access, appends, self._retention, clock)
         self._appends = traced(appends, tracing)
         self._appenders = None if broker else self._appends.appenders
@@ -179,6 +183,15 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
     def declare_payload(self, topic: TopicName, payload_schema: Any) -> TopicDescription:
         return self._described(self._changes.declare_payload(topic, payload_schema))
 
+    def set_quota(self, tenant: str, **limits: Unpack[QuotaLimits]) -> QuotaUsage:
+        """Change the limits of a tenant that are named, None for none. See QuotaLimits."""
+        self._access.check_mode(Mode.WRITE)
+        return self._quotas.change(parse_tenant(tenant), limits)
+
+    def quotas(self) -> Sequence[QuotaUsage]:
+        """Return the quota of each tenant that has one, and how much of it is used."""
+        return self._quotas.all()
+
     def drop_topic(self, topic: TopicName) -> None:
         self._changes.drop(topic)
 
@@ -240,8 +253,7 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         return self._changes.apply_retention(topic)
 
     def seal(self, topic: TopicName) -> int:
-        self._access.check_mode(Mode.WRITE)
-        return self._access.seal(self._access.find(topic, fresh=True))
+        return self._changes.seal(topic)
 
     # --- reading ---
 
@@ -305,8 +317,7 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         expected: Iterable[ProofHead] = (),
     ) -> Sequence[ProofReport]:
         found = self._access.find(topic, fresh=True)
-        history = partial(self.history, found.topic)
-        reports = verify_each(history, found.settings.partitions, partition, expected)
+        reports = verify_each(self.history, found, partition, expected)
         return with_findings(reports, self._cursors.damage(found))
 
     def history(
@@ -450,7 +461,6 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         return self._access.synced(topic, partition)
 
     def flush(self) -> None:
-        self._access.check_mode(Mode.CONSUME)
         self._access.flush()
 
     def describe(self) -> LogDescription:
@@ -461,7 +471,7 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
     def metrics(self) -> LogMetrics:
         """Return what this log has done since it was opened. Does not block."""
         self._store.check_open()
-        return self._counts.metrics(self._access.measure())
+        return self._counts.metrics(self._access.measure(), self._quotas.refusals)
 
     def close(self) -> None:
         """End the log, after appends that run; waits end with ClosedError. May be repeated."""

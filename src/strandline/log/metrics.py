@@ -60,6 +60,8 @@ class LogMetrics:
     """How often one handed a partition over to another member of its group."""
     partitions_lost: int = 0
     """How often one lost a partition, because its lease ran out."""
+    quota_refusals: int = 0
+    """How often something was refused, because a tenant's quota was used up."""
 
     @property
     def appends(self) -> int:
@@ -93,6 +95,7 @@ class LogMetrics:
             "partitions_assigned": self.partitions_assigned,
             "partitions_revoked": self.partitions_revoked,
             "partitions_lost": self.partitions_lost,
+            "quota_refusals": self.quota_refusals,
             "writes": None if self.writes is None else asdict(self.writes),
             "topics": topics,
         }
@@ -162,7 +165,7 @@ class LogCounts:
         """Return the counts of a topic."""
         return self.topics.setdefault(topic.id, TopicCounts(topic))
 
-    def metrics(self, store: StoreMetrics) -> LogMetrics:
+    def metrics(self, store: StoreMetrics, quota_refusals: int = 0) -> LogMetrics:
         """Return the counts as they stand, with those of the store."""
         writes = store.writes
         topics = {
@@ -175,6 +178,7 @@ class LogCounts:
         return LogMetrics(
             *(topics, self.reads, self.acks, store.watches, store.waits, store.hints, total),
             *(self.partitions_assigned, self.partitions_revoked, self.partitions_lost),
+            quota_refusals,
         )
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from strandline.clock import Clock, SystemClock
 from strandline.log.broker import Broker
 from strandline.log.metrics import LogCounts
+from strandline.log.quotas import Quotas
 from strandline.log.store import Store, StoreTier
 from strandline.values import InvalidError, Mode, Topic
 
@@ -78,6 +79,11 @@ def check_may_consume(log: "Log") -> None:
 def counts_of(log: "Log") -> LogCounts:
     """Return what a log counts for its metrics."""
     return log._counts  # noqa: SLF001 - For rooms above, as the parts.
+
+
+def quotas_of(log: "Log") -> Quotas:
+    """Return what admits the appends of a log's tenants."""
+    return log._quotas  # noqa: SLF001 - For rooms above, as the parts.
 
 
 def parts_of(log: "Log") -> LogParts:

@@ -78,6 +78,8 @@ class Capabilities:
     reach: Reach
     core: str = CORE
     """How this process uses the compiled core, for people."""
+    has_own_quotas: bool = False
+    """Whether quotas hold where the records are, on the server, and are not looked at here."""
     has_evaluation: bool = False
     """Whether predicates are evaluated where the records are, see `EvaluatingStore`."""
     has_metrics: bool = False

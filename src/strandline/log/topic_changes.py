@@ -91,6 +91,11 @@ class TopicChanges:
         found, number = self._access.partition(topic, partition)
         return self._retention.evict(found, number, before)
 
+    def seal(self, topic: TopicName) -> int:
+        """Seal a topic's segments; see LogWriter."""
+        self._access.check_mode(Mode.WRITE)
+        return self._access.seal(self._access.find(topic, fresh=True))
+
     def apply_retention(self, topic: TopicName) -> Sequence[TrimReport]:
         """Trim each partition to the topic's retention; see LogWriter."""
         check_may_shorten(topic)

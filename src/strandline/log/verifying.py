@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from strandline.log.access import Access
 from strandline.log.history import Damage, History, Kept, Piece
@@ -25,8 +26,8 @@ ANCHOR_MISSING = "the anchor is missing: what was trimmed before is unknown"
 
 
 def verify_each(
-    history: Callable[[int], History],
-    count: int,
+    history: Callable[[Topic, int], History],
+    topic: StoredTopic,
     partition: int | None,
     expected: Iterable[ProofHead],
 ) -> Sequence[ProofReport]:
@@ -34,6 +35,7 @@ def verify_each(
 
     InvalidError for a head of a partition that is not checked.
     """
+    count = topic.settings.partitions
     numbers = range(count) if partition is None else [check_partition(partition, count)]
     heads: dict[int, list[ProofHead]] = {number: [] for number in numbers}
     for head in check_items("expected", expected):
@@ -44,7 +46,8 @@ def verify_each(
                 "this head is of a partition that is not verified", partition=head.partition
             )
         heads[head.partition].append(head)
-    return [_verify(history, number, heads[number]) for number in numbers]
+    read = partial(history, topic.topic)
+    return [_verify(read, number, heads[number]) for number in numbers]
 
 
 def proof_head(

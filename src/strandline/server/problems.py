@@ -1,5 +1,6 @@
 """Errors as problem documents of RFC 9457: what went wrong, and whether to try again."""
 
+from math import ceil
 from typing import Any, Final
 
 import msgspec
@@ -9,7 +10,9 @@ from strandline.values import (
     ClosedError,
     ConflictError,
     DivergedError,
+    FullError,
     InvalidError,
+    QuotaError,
     StrandlineError,
     TrimmedError,
     UnavailableError,
@@ -18,6 +21,8 @@ from strandline.values import (
 
 PROBLEM_TYPE: Final = "application/problem+json"
 _RETRY_AFTER_S: Final = "1"
+#: Where something has to be removed first.
+_RETRY_ROOM_S: Final = "60"
 _TITLES: Final = {
     400: "BadRequest",
     401: "Unauthorized",
@@ -76,7 +81,7 @@ def problem_of(error: StrandlineError | RequestError) -> Response:
     body = problem_body(error)
     if isinstance(error, RequestError):
         return _answer(error.status, body, error.headers)
-    headers = {"retry-after": _RETRY_AFTER_S} if body["retryable"] else {}
+    headers = {"retry-after": _retry_after(error)} if body["retryable"] else {}
     return _answer(body["status"], body, headers)
 
 
@@ -96,12 +101,22 @@ def problem_body(error: StrandlineError | RequestError) -> dict[str, Any]:
     return body
 
 
+def _retry_after(error: StrandlineError) -> str:
+    """Return the seconds after which a caller may try again, in whole ones."""
+    after_s = error.retry_after_s if isinstance(error, QuotaError) else None
+    if isinstance(error, QuotaError | FullError) and after_s is None:
+        return _RETRY_ROOM_S
+    return _RETRY_AFTER_S if after_s is None else str(max(1, ceil(after_s)))
+
+
 def status_of(error: StrandlineError) -> int:
     """Return the status that stands for an error."""
     if isinstance(error, InvalidError):
         return _invalid_status(error)
     if isinstance(error, ConflictError) and "end" in error.fields:
         return 412
+    if isinstance(error, QuotaError):
+        return 507 if error.retry_after_s is None else 429
     return next((status for kind, status in _STATUSES if isinstance(error, kind)), 500)
 
 
@@ -119,6 +134,7 @@ def _invalid_status(error: InvalidError) -> int:
 
 _STATUSES: Final[tuple[tuple[type[StrandlineError], int], ...]] = (
     (ConflictError, 409),
+    (FullError, 507),
     (UnavailableError, 503),
     (TrimmedError, 410),
     (DivergedError, 409),

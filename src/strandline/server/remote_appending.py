@@ -25,6 +25,7 @@ from strandline.values import (
     ValueKind,
     check_idempotency_key,
     check_producer_name,
+    parse_tenant,
 )
 from strandline.values._instants import datetime_from_us
 from strandline.values.batches import decode_batch
@@ -41,7 +42,11 @@ async def store_append(call: Call) -> Response:
     topic, number = port.partition(call, given)
     port.topics.check_append(call.caller, topic.topic)
     bytes_max = call.settings.body_bytes_max
-    begun = await by_size(body, _begin_all, port, topic, number, given.appends, bytes_max)
+    about = (port, topic, number, given.appends, bytes_max)
+    if all(port.quotas.is_free(parse_tenant(each.tenant)) for each in given.appends):
+        begun = await by_size(body, _begin_all, *about)
+    else:
+        begun = await in_thread(_begin_all, *about)
     outcomes = [
         await _ended(port, outcome, each)
         for outcome, each in zip(begun, given.appends, strict=True)
@@ -67,6 +72,9 @@ def _begin(
         drafts = [_draft(one, kind, bytes_max) for one in each.drafts]
         _check_terms(topic, each)
         request = wire.request_of(each, drafts)
+        if request.tenant is not None:
+            size_bytes = sum(one.size_bytes for one in drafts)
+            port.quotas.admit(topic, request.tenant, len(drafts), size_bytes)
         level = _level(port, each)
         outcome: Outcome = port.store.append(
             topic, number, request, level, each.timeout_s, may_wait=False

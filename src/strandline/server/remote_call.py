@@ -8,6 +8,7 @@ from starlette.responses import Response
 
 from strandline.log import Log, parts_of, wire
 from strandline.log.off_loop import in_thread
+from strandline.log.parts import quotas_of
 from strandline.log.store import StoredTopic
 from strandline.server.call import Call, by_size
 from strandline.server.endpoint import Answering, Endpoint, endpoint
@@ -25,6 +26,7 @@ class StorePort:
     def __init__(self, log: Log) -> None:
         parts = parts_of(log)
         self.store = parts.store
+        self.quotas = quotas_of(log)
         self.topics = RemoteTopics(self.store)
         self.claims = RemoteClaims(self.store, parts.clock)
 

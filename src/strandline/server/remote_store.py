@@ -78,6 +78,7 @@ def create_store_topic(call: Call, port: StorePort, given: wire.CreateCall) -> w
     whose = port.topics.check_new(call.caller, parse_tenant(given.tenant), name)
     settings = TopicSettings.from_json(given.settings)
     check_settings(name, settings)
+    port.quotas.admit_topic(whose, name)
     return wire.FoundTopics([_topic(port.store.create_topic(name, whose, settings))])
 
 

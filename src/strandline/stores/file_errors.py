@@ -4,7 +4,8 @@ import functools
 from collections.abc import Callable
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
-from strandline.values import UnavailableError
+from strandline.stores.disk_reserve import is_full
+from strandline.values import FullError, UnavailableError
 
 
 class _Directory(Protocol):
@@ -26,6 +27,8 @@ def unavailable(error: OSError, path: str) -> UnavailableError:
 
     `path` is what was being used, for where the error names no file.
     """
+    if is_full(error):
+        return FullError(error.filename or path, error.strerror or str(error))
     return UnavailableError(
         "the file system refused this, fix what the reason names and try again",
         path=error.filename or path,

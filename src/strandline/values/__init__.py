@@ -24,9 +24,11 @@ from strandline.values.errors import (
     CorruptError,
     DivergedError,
     FailedError,
+    FullError,
     InvalidError,
     LeaseLostError,
     NotReadyError,
+    QuotaError,
     RejectedError,
     StrandlineError,
     TrimmedError,
@@ -63,6 +65,7 @@ from strandline.values.position import (
     epoch_before,
 )
 from strandline.values.proof import ProofFinding, ProofHead, ProofReport
+from strandline.values.quota import Quota, QuotaLimits, QuotaUsage
 from strandline.values.record import Record
 from strandline.values.tenant import Tenant, parse_tenant
 from strandline.values.topic import (
@@ -104,6 +107,7 @@ __all__ = [
     "Epoch",
     "Event",
     "FailedError",
+    "FullError",
     "HeldBack",
     "InvalidError",
     "LeaseLostError",
@@ -121,6 +125,10 @@ __all__ = [
     "ProofHead",
     "ProofReport",
     "Record",
+    "Quota",
+    "QuotaError",
+    "QuotaLimits",
+    "QuotaUsage",
     "RejectedError",
     "RetentionStatus",
     "Segment",

@@ -6,7 +6,9 @@ StrandlineError
 ├── ConflictError         another process wrote first: read again, retry
 ├── LeaseLostError        drop what was read of .partition: another member has it now
 ├── UnavailableError      retry later (.write holds what was not taken)
-│   └── NotReadyError     retry when .partition has caught up
+│   ├── NotReadyError     retry when .partition has caught up
+│   ├── FullError         make room on the disk, then retry
+│   └── QuotaError        a tenant's .quota is used up: see .retry_after_s
 ├── TrimmedError          start again from .oldest: what lay before it is gone
 ├── DivergedError         go back to .diverged_at: what followed it was replaced
 ├── ClosedError           open it again (closed, or fenced by a newer writer)
@@ -184,6 +186,68 @@ class NotReadyError(UnavailableError):
             "this partition is not ready yet, retry shortly", partition=partition, **fields
         )
         self.partition = partition
+
+
+class FullError(UnavailableError):
+    """The disk is full, and nothing of this is stored: make room, then retry.
+
+    Acks, leases, trims, retention and drops still work, within the log's reserve. The log
+    need not be opened again.
+
+    See docs/reference/errors/FullError.md.
+    """
+
+    def __init__(self, path: str, reason: str, *, write: object = None) -> None:
+        super().__init__(
+            "the disk is full and nothing of this was stored, make room and try again: trim or"
+            " drop topics, which still works, or free space elsewhere",
+            write=write,
+            path=path,
+            reason=reason,
+        )
+
+
+class QuotaError(UnavailableError):
+    """A quota of a tenant is used up, and nothing of this is stored.
+
+    `quota` says which one, `used` and `limit` how far. `retry_after_s` is after how long the
+    same call may succeed, for a quota by time; None where something has to be removed first.
+
+    See docs/reference/errors/QuotaError.md.
+    """
+
+    quota: str
+    used: int
+    limit: int
+    retry_after_s: float | None
+
+    def __init__(
+        self,
+        quota: str,
+        used: int,
+        limit: int,
+        *,
+        tenant: str,
+        retry_after_s: float | None = None,
+        write: object = None,
+    ) -> None:
+        todo = (
+            "trim or drop topics of the tenant, or have the quota raised"
+            if retry_after_s is None
+            else "try again after retry_after_s, or have the quota raised"
+        )
+        fields: dict[str, object] = {"tenant": tenant, "quota": quota, "used": used, "limit": limit}
+        if retry_after_s is not None:
+            fields["retry_after_s"] = retry_after_s
+        super().__init__(
+            f"a quota of this tenant is used up and nothing of this was stored, {todo}",
+            write=write,
+            **fields,
+        )
+        self.quota = quota
+        self.used = used
+        self.limit = limit
+        self.retry_after_s = retry_after_s
 
 
 class TrimmedError(StrandlineError):

@@ -9,6 +9,7 @@ from strandline.values.topic import Topic
 SEGMENTS_TOPIC: Final = f"{RESERVED_PREFIX}segments"
 SCHEMAS_TOPIC: Final = f"{RESERVED_PREFIX}schemas"
 TOKENS_TOPIC: Final = f"{RESERVED_PREFIX}tokens"
+QUOTAS_TOPIC: Final = f"{RESERVED_PREFIX}quotas"
 DELIVERIES_PREFIX: Final = f"{RESERVED_PREFIX}deliveries."
 DEAD_LETTERS_PREFIX: Final = f"{RESERVED_PREFIX}dead_letters."
 REDRIVEN_PREFIX: Final = f"{RESERVED_PREFIX}redriven."
@@ -45,6 +46,12 @@ INTERNAL_TOPICS: Final = (
         "the tokens of the server, as digests",
         None,
         "revoke the tokens that are no longer needed",
+    ),
+    InternalTopic(
+        QUOTAS_TOPIC,
+        "the quotas of the tenants, in its keyed area; it has no records",
+        None,
+        "remove the quotas that are no longer needed",
     ),
     InternalTopic(
         DELIVERIES_PREFIX,

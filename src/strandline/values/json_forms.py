@@ -14,6 +14,7 @@ from strandline.values.description import (
 from strandline.values.event import Event
 from strandline.values.json_rows import jsonable, rows_of
 from strandline.values.proof import ProofReport
+from strandline.values.quota import QuotaUsage
 from strandline.values.record import Record
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -146,6 +147,20 @@ def trim_json(report: TrimReport) -> dict[str, object]:
         "held_at": report.held_at,
         "latest": report.latest,
         "is_released": report.is_released,
+    }
+
+
+def quota_json(usage: QuotaUsage) -> dict[str, object]:
+    """Return what a tenant may use, and does."""
+    quota = usage.quota
+    return {
+        "tenant": usage.tenant,
+        "bytes": usage.bytes,
+        "bytes_max": quota.bytes_max,
+        "topics": usage.topics,
+        "topics_max": quota.topics_max,
+        "records_per_s": quota.records_per_s,
+        "bytes_per_s": quota.bytes_per_s,
     }
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
-from strandline.values import Durability, FailedError, UnavailableError, UnknownError
+from strandline.values import Durability, FailedError, FullError, UnavailableError, UnknownError
 from strandline.writes.channel import Barrier, Channel, Item
 from strandline.writes.contracts import Bracket, C, F, R, S, V, W
 from strandline.writes.drain import Drain, make_view, rejection
@@ -110,6 +111,7 @@ class BracketedDrain(Drain[W, R, F, V, S, C]):
     def __init__(self, *args: Any, bracket: Bracket[C], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._bracket = bracket
+        self.storage.goes_on_when_full = True
         #: A delta that nothing is applied to, for views.
         self._idle = self._delta
         self._context: C
@@ -191,6 +193,9 @@ class BracketedDrain(Drain[W, R, F, V, S, C]):
                 if error is not None:
                     storage.written.mark.advance(epoch)
                 self._idle = self._delta
+        except FullError as exc:
+            self._drop_frozen()
+            error = error or _not_stored(exc, write)
         except BaseException as exc:
             failure = self._fail(exc)
             error = error or _unknown(failure)
@@ -272,6 +277,11 @@ class BracketedDrain(Drain[W, R, F, V, S, C]):
                 raise self._ending.cut_short()
             self.storage.written.mark.advance(self.epoch)
             self._idle = self._delta
+        except FullError as exc:
+            self._drop_frozen()
+            for outcome in outcomes:
+                if not isinstance(outcome.item, Barrier):
+                    outcome.error = outcome.error or _not_stored(exc, outcome.item.write)
         except BaseException as exc:
             failure = self._fail(exc)
         interrupt = self._leave(failure)
@@ -305,6 +315,12 @@ class BracketedDrain(Drain[W, R, F, V, S, C]):
         self._size = self._delta.size()
         return self._size < self._flush_bytes
 
+    def _drop_frozen(self) -> None:
+        """Go on after a flush that stored nothing: each of its writes gets the error."""
+        self.storage.frozen.clear()
+        self.storage.written.mark.advance(self.epoch)
+        self._idle = self._delta
+
     def _leave(self, failure: BaseException | None) -> BaseException | None:
         """Leave the bracket; what is written stays written if that fails."""
         try:
@@ -318,7 +334,15 @@ class BracketedDrain(Drain[W, R, F, V, S, C]):
         return failure
 
 
+def _not_stored(cause: FullError, write: object) -> FullError:
+    error = copy(cause)
+    error.write = write
+    return error
+
+
 def _handed_back(write: object, channel: str, cause: UnavailableError) -> UnavailableError:
+    if isinstance(cause, FullError):
+        return _not_stored(cause, write)
     error = UnavailableError(
         f"the store could not be locked in time, try the write again ({cause})",
         write=write,

@@ -64,7 +64,8 @@ class Flusher(Protocol[F_contra, S_co]):
     def flush(self, frozen: F_contra, epochs: range) -> S_co:
         """Write `frozen`, the writes of `epochs`, so that they survive this process.
 
-        Returns a snapshot: what a reader of the storage sees now.
+        Returns a snapshot: what a reader of the storage sees now. FullError where the disk
+        is full and nothing of it is stored: with a bracket, a flush may follow on that.
         """
 
     def sync(self) -> None:

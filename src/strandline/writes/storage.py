@@ -10,7 +10,7 @@ from typing import Any, Generic
 from uuid import UUID
 
 from strandline.clock import Clock
-from strandline.values import Durability, StrandlineError
+from strandline.values import Durability, FullError, StrandlineError
 from strandline.writes.contracts import F, Flusher, S
 from strandline.writes.ending import Ending
 from strandline.writes.metrics import SAMPLE_MASK, Measurements
@@ -57,6 +57,8 @@ class Storage(Generic[F, S]):
         self.on_flushed: Callable[[], None]
         #: Too much is frozen and unwritten: no more writes are taken.
         self.is_backlogged = False
+        #: Whether a flush may follow on one that stored nothing, because the disk was full.
+        self.goes_on_when_full = False
         self.flushed_at = 0.0
         self.flush_s = 0.0
         self.measured = Measurements()
@@ -87,6 +89,8 @@ class Storage(Generic[F, S]):
             try:
                 snapshot = self._flusher.flush(entry[0], entry[1])
             except BaseException as exc:
+                if self.goes_on_when_full and isinstance(exc, FullError):
+                    raise
                 raise self._fail(exc)
             elapsed_s = monotonic() - started
             self.flush_s += elapsed_s

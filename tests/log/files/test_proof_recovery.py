@@ -69,7 +69,7 @@ def test_after_another_boot_the_last_frame_counts(path: str, io: FaultyIo, log: 
 
 
 def test_after_a_torn_write_the_last_whole_frame_counts(path: str, io: FaultyIo, log: Log) -> None:
-    io.write_short(1, errno.ENOSPC, keep_bytes=40)
+    io.write_short(1, errno.EIO, keep_bytes=40)
     with pytest.raises(FailedError):
         log.append("orders", event(9))
     io.clear_faults()

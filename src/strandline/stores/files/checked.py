@@ -1,12 +1,14 @@
 """Small files that are replaced whole: a line with what it is and its checksum, then JSON."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import TypeVar
 
 import google_crc32c
 import msgspec
 
 from strandline.io import Io, place_file, replace_file
+from strandline.stores.disk_reserve import DiskReserve
 from strandline.values import CorruptError, InvalidError
 
 FORMAT = 1
@@ -25,14 +27,24 @@ def store(
     *,
     unique: str,
     check: Callable[[], None] | None = None,
+    reserve: DiskReserve | None = None,
 ) -> None:
-    """Put `body` at `path`, durably and atomically; `check` as for `replace_file`."""
-    replace_file(io, path, _whole(kind, body), unique=unique, check=check)
+    """Put `body` at `path`, durably and atomically; `check` as for `replace_file`.
+
+    On a full disk, with what the `reserve` has.
+    """
+    put = partial(replace_file, io, path, _whole(kind, body), unique=unique, check=check)
+    if reserve is None:
+        put()
+    else:
+        reserve.spend(put)
 
 
-def place(io: Io, path: str, kind: str, body: msgspec.Struct, *, unique: str) -> None:
-    """Put `body` at `path`, atomically, and durably once its directory is synced."""
-    place_file(io, path, _whole(kind, body), unique=unique)
+def place(
+    io: Io, path: str, kind: str, body: msgspec.Struct, *, unique: str, reserve: DiskReserve
+) -> None:
+    """Put `body` at `path`, atomically, and durably once its directory is synced. As `store`."""
+    reserve.spend(partial(place_file, io, path, _whole(kind, body), unique=unique))
 
 
 def _whole(kind: str, body: msgspec.Struct) -> bytes:

@@ -116,7 +116,8 @@ class IdentityWindow:
         place = self._files.place
         for suffix in SUFFIXES:
             path = os.path.join(directory, f"{epoch.number:010d}{suffix}")
-            checked.store(place.io, path, KIND, snapshot, unique=str(place.clock.new_id()))
+            unique, reserve = str(place.clock.new_id()), place.reserve
+            checked.store(place.io, path, KIND, snapshot, unique=unique, reserve=reserve)
 
     def _read(self, state: State, end: int) -> Identities:
         self._load(state)

@@ -101,7 +101,8 @@ class FileKeys:
         path = _path(entry, key)
         stored = StoredKey(entry.topic.id, key, value)
         unique = str(self._root.clock.new_id())
-        checked.place(self._io, path, KIND, stored, unique=unique)
+        reserve = self._root.reserve
+        checked.place(self._io, path, KIND, stored, unique=unique, reserve=reserve)
         known = entry.topic.id, _stem(path)
         if not is_new and known in self._known:
             return False

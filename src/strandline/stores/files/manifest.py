@@ -6,6 +6,7 @@ from uuid import UUID
 import msgspec
 
 from strandline.io import Io
+from strandline.stores.disk_reserve import DiskReserve
 from strandline.stores.files import checked
 from strandline.values import CorruptError, Epoch, Offset
 
@@ -130,10 +131,15 @@ def load_manifest(io: Io, path: str, log_id: UUID, topic_id: UUID, partition: in
 
 
 def store_manifest(
-    io: Io, path: str, manifest: Manifest, unique: str, check: Callable[[], None]
+    io: Io,
+    path: str,
+    manifest: Manifest,
+    unique: str,
+    check: Callable[[], None],
+    reserve: DiskReserve | None = None,
 ) -> None:
     """Put the manifest at `path`, durably and atomically, and all names beside it durably, too.
 
     `check` raises if another directory has taken the place of the one it is meant for.
     """
-    checked.store(io, path, KIND, manifest, unique=unique, check=check)
+    checked.store(io, path, KIND, manifest, unique=unique, check=check, reserve=reserve)

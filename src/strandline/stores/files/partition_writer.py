@@ -10,6 +10,7 @@ import msgspec
 from strandline.locks import Attempt, holding
 from strandline.log.identities import Identities
 from strandline.log.store import dropped
+from strandline.stores.disk_reserve import is_full
 from strandline.stores.file_errors import unavailable
 from strandline.stores.files.adoption import adopt_epoch
 from strandline.stores.files.appends import AppendDelta, Frozen, Head, RefusingDelta
@@ -18,7 +19,7 @@ from strandline.stores.files.fencing import FencedError
 from strandline.stores.files.following import keep
 from strandline.stores.files.frame import gathered
 from strandline.stores.files.identity_window import IdentityWindow
-from strandline.stores.files.manifest import Manifest, StoredSegment, manifest_name, store_manifest
+from strandline.stores.files.manifest import Manifest, manifest_name, store_manifest
 from strandline.stores.files.partition import PartitionFiles
 from strandline.stores.files.partition_lock import PartitionLock
 from strandline.stores.files.proving import value_at, value_found
@@ -29,6 +30,7 @@ from strandline.stores.files.succession import (
     begin_epoch,
     make_segment,
     report_losses,
+    rolled,
 )
 from strandline.stores.files.syncing import MarkListener, Syncing, UnsettledError, failing
 from strandline.stores.files.tail import (
@@ -77,7 +79,7 @@ class PartitionWriter:
         self._boot = self._io.boot_id()
         self._settings = settings
         self._segment_bytes = settings.segment_bytes
-        self._space = ReservedSpace(self._io, settings.segment_bytes)
+        self._space = ReservedSpace(files.place, settings.segment_bytes)
         self._monotonic = files.place.clock.monotonic
         #: Until when the owner of a partition need not look; a shared one is never owned.
         self._check_at = 0.0
@@ -157,7 +159,7 @@ class PartitionWriter:
             if is_owner and self._owned is not None:
                 raise self._fenced()
             self._catch_up()
-        if self._head.position >= self._segment_bytes:
+        if self._head.position >= self._segment_bytes and self._holder is _DRAIN:
             self._check_may_wait()
             self.roll()
         if self._settings.is_exclusive:
@@ -370,12 +372,16 @@ class PartitionWriter:
     # --- the flusher ---
 
     def flush(self, frozen: Frozen, epochs: range) -> None:  # noqa: ARG002 - Offsets suffice.
+        owned, start = self._owned, self._end.position
         try:
             self._write(frozen)
-        except BaseException:
+        except BaseException as error:
             # The head and the identities are ahead of the files: the next drain reads them.
             self._owned = None
             self._window.invalidate()
+            if isinstance(error, OSError) and is_full(error) and owned is not None:
+                self._space.clear(owned.segment.fd, start)
+                raise unavailable(error, owned.segment.path) from error
             raise
 
     def _write(self, frozen: Frozen) -> None:
@@ -423,25 +429,10 @@ class PartitionWriter:
             return
         self.make_durable()
         self.keep_identities()
-        sealed = msgspec.structs.replace(
-            manifest.active,
-            end=head.next,
-            position=head.position,
-            first_us=self.files.first_timestamp(manifest, manifest.active, head.position),
-            last_us=head.last_us,
-            size_bytes=head.size_bytes,
-        )
-        fresh = StoredSegment(manifest.epoch.number, manifest.next_number, head.next)
-        manifest = msgspec.structs.replace(
-            manifest,
-            segments=(*manifest.segments[:-1], sealed, fresh),
-            generation=manifest.generation + 1,
-            next_number=manifest.next_number + 1,
-        )
-        identity = self.place.identity(manifest, fresh)
-        segment = make_segment(
-            self._io, self.place.segment_path(fresh), identity.header(fresh.base)
-        )
+        manifest = rolled(self.files, manifest, head)
+        place, fresh = self.place, manifest.active
+        header = place.identity(manifest, fresh).header(fresh.base)
+        segment = make_segment(self._io, place.segment_path(fresh), header, place.reserve)
         end = self._end._replace(segment=fresh.number, position=FRAMES_AT, crc=0, size_bytes=0)
         self._store(manifest, segment=segment, end=end)
         head.crc, head.position, head.size_bytes = 0, FRAMES_AT, 0
@@ -477,7 +468,8 @@ class PartitionWriter:
         assert owned is not None
         path = self.place.path(manifest_name(manifest.epoch.number))
         self._is_stale = True
-        store_manifest(self._io, path, manifest, str(self.place.clock.new_id()), self._lock.check)
+        unique, check = str(self.place.clock.new_id()), self._lock.check
+        store_manifest(self._io, path, manifest, unique, check, self.place.reserve)
         self._end = (end or self._end)._replace(generation=manifest.generation, low=manifest.low)
         self._end_raw = pack_end(self._seed, self._end)
         self._io.pwrite(owned.tail.fd, self._end_raw, 0)

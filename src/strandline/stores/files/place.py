@@ -11,6 +11,7 @@ from strandline.clock import Clock
 from strandline.io import Io
 from strandline.log.chain import Chain
 from strandline.log.store import dropped
+from strandline.stores.disk_reserve import DiskReserve
 from strandline.stores.files import checked
 from strandline.stores.files.manifest import (
     MANIFEST,
@@ -51,6 +52,7 @@ class Place:
     directory: str
     chain: Chain
     is_proved: bool
+    reserve: DiskReserve
 
     def path(self, name: str) -> str:
         """Return the path of a file of the partition."""

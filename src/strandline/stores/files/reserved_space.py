@@ -1,6 +1,8 @@
 """Space behind the end of a segment: zeros on the disk ahead of what is written."""
 
-from strandline.io import Io
+from strandline.log.topics import is_internal_name
+from strandline.stores.files.frame import HEADER_BYTES
+from strandline.stores.files.place import Place
 from strandline.stores.files.succession import RESERVE_MAX_BYTES, RESERVE_MIN_BYTES
 
 #: The size from which on a write has no zeros written ahead of it.
@@ -10,20 +12,33 @@ _LARGE_BYTES = 128 * 1024
 class ReservedSpace:
     """How far a segment is zeros already: a sync of what replaces them changes no file's map."""
 
-    def __init__(self, io: Io, segment_bytes: int) -> None:
-        self._io = io
-        self._ahead = min(RESERVE_MAX_BYTES, max(RESERVE_MIN_BYTES, segment_bytes // 64))
+    def __init__(self, place: Place, segment_bytes: int) -> None:
+        self._io = place.io
+        self._reserve = place.reserve
+        #: What consumers note of themselves goes on when the disk is full.
+        self._is_internal = is_internal_name(place.topic.name)
+        ahead = RESERVE_MIN_BYTES if self._is_internal else segment_bytes // 64
+        self._ahead = min(RESERVE_MAX_BYTES, max(RESERVE_MIN_BYTES, ahead))
         self.end = 0
 
     def have(self, fd: int, position: int, size: int) -> None:
         """Have space for `size` bytes up to `position`, and for more.
 
-        Where much is written at a time, that saves less than the zeros cost.
+        Where much is written at a time, that saves less than the zeros cost. OSError on a
+        full disk, before anything of the write is there.
         """
+        if not self._is_internal:
+            self._reserve.replenish()
         start = max(self.end, position)
         if size >= _LARGE_BYTES:
+            self._io.preallocate(fd, position)
             self.end = position
             return
         self._io.preallocate(fd, start + self._ahead)
         self._io.pwrite(fd, bytes(self._ahead), start)
         self.end = start + self._ahead
+
+    def clear(self, fd: int, position: int) -> None:
+        """Leave no frame at `position`, where one may have been written in part."""
+        self.end = 0
+        self._io.pwrite(fd, bytes(HEADER_BYTES), position)

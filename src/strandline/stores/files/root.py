@@ -14,6 +14,7 @@ from strandline.io import Io
 from strandline.locks import holding
 from strandline.log.numbers import check_lock_timeout
 from strandline.log.open_state import OpenState
+from strandline.stores.disk_reserve import DiskReserve
 from strandline.stores.file_errors import unavailable
 from strandline.stores.files import checked
 from strandline.stores.open_file import OpenFile
@@ -23,6 +24,7 @@ KIND = "log"
 IDENTITY = "strandline"
 TOPICS = "topics"
 _LOCK = "lock"
+RESERVE = "reserve"
 _SLEEP_S = 0.001
 #: What stands in the lock's file while a topic is created or dropped; else the last change.
 _CHANGING = bytes(16)
@@ -52,6 +54,7 @@ class Root:
         self.state = OpenState()
         self.check_open = self.state.check
         self._changing = threading.Lock()
+        self.reserve = DiskReserve(io, os.path.join(path, RESERVE))
         try:
             if mode is Mode.WRITE:
                 self._make()

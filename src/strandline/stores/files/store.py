@@ -30,6 +30,7 @@ from strandline.log.store import (
     Trimmed,
     dropped,
 )
+from strandline.log.topics import is_internal_name
 from strandline.stores.claim_locks import LockClaim, LockClaims
 from strandline.stores.closing import close_each
 from strandline.stores.file_errors import translated
@@ -55,6 +56,7 @@ from strandline.values import (
     Durability,
     Epoch,
     FailedError,
+    FullError,
     Marks,
     Mode,
     Offset,
@@ -159,6 +161,14 @@ class FileStore:
 
     @translated
     def create_topic(self, name: str, tenant: Tenant | None, settings: TopicSettings) -> TopicEntry:
+        if is_internal_name(name):
+            return self._root.reserve.spend(lambda: self._create_topic(name, tenant, settings))
+        self._root.reserve.replenish()
+        return self._create_topic(name, tenant, settings)
+
+    def _create_topic(
+        self, name: str, tenant: Tenant | None, settings: TopicSettings
+    ) -> TopicEntry:
         with self._root.changing():
             return self._topics.create(name, tenant, settings)
 
@@ -207,6 +217,11 @@ class FileStore:
         lane = topic.lanes.get(partition) or self._lanes.lane(topic, partition)
         try:
             return lane.append(request, level, timeout_s, may_wait=may_wait)
+        except FullError:
+            if not is_internal_name(topic.topic.name) or not self._root.reserve.release():
+                raise
+            # What consumers note of themselves.
+            return self.append(topic, partition, request, level, timeout_s, may_wait=may_wait)
         except ClosedError as error:
             self._root.check_open()
             if lane.is_current:
@@ -383,9 +398,8 @@ class FileStore:
         topic = self._topics.find_id(place.topic.id)
         if topic is None:
             raise dropped(place.topic)
-        return self._claims.take(
-            os.path.join(self._keys.directory(topic), place.file_name()), place
-        )
+        path = os.path.join(self._keys.directory(topic), place.file_name())
+        return self._root.reserve.spend(lambda: self._claims.take(path, place))
 
     def watch(self, find: Callable[[TopicName], TopicEntry], *, durable_only: bool) -> LocalWatch:
         return self._watches.open(find, durable_only=durable_only)

@@ -11,11 +11,14 @@ import contextlib
 import logging
 import os
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import msgspec
 
 from strandline.io import Io
+from strandline.stores.disk_reserve import DiskReserve
+from strandline.stores.files.appends import Head
 from strandline.stores.files.entries import entries_of
 from strandline.stores.files.frame import LAG_UNKNOWN, Frame, encode_frame
 from strandline.stores.files.manifest import (
@@ -138,7 +141,9 @@ class _Succession:
             taken = epochs_in(names, TAIL) + epochs_in(names, MANIFEST)
             number = max(taken, default=-1) + 1
             with contextlib.suppress(FileExistsError):
-                tail = OpenFile(self._io, self._place.path(tail_name(number)), "create_new")
+                path = self._place.path(tail_name(number))
+                make = partial(OpenFile, self._io, path, "create_new")
+                tail = self._place.reserve.spend(make)
                 # Not written: another process may have fenced it already.
                 self._io.truncate(tail.fd, TAIL_BYTES)
                 return number, tail
@@ -334,7 +339,8 @@ class _Succession:
         self._io.pwrite(tail.fd, pack_end(seed, end), 0)
         self._io.pwrite(tail.fd, pack_durable(seed, durable), DURABLE_AT)
         path = place.path(manifest_name(number))
-        store_manifest(self._io, path, manifest, str(place.clock.new_id()), self._lock.check)
+        unique, check = str(place.clock.new_id()), self._lock.check
+        store_manifest(self._io, path, manifest, unique, check, place.reserve)
         return OwnedEpoch(
             *(manifest, tail, segment, identity.seed, end, durable),
             torn_bytes=inherited.torn_bytes,
@@ -350,7 +356,8 @@ class _Succession:
             chunk, crc = encode_frame(identity.seed, crc, (*about, LAG_UNKNOWN), frame.body)
             chunks.append(chunk)
         content = b"".join(chunks)
-        file = make_segment(self._io, self._place.segment_path(manifest.active), content)
+        path = self._place.segment_path(manifest.active)
+        file = make_segment(self._io, path, content, self._place.reserve)
         return file, len(content), crc
 
     def _tidy(self, manifest: Manifest, old: Manifest | None) -> None:
@@ -368,8 +375,13 @@ class _Succession:
                 self._io.unlink(path)
 
 
-def make_segment(io: Io, path: str, content: bytes) -> OpenFile:
+def make_segment(io: Io, path: str, content: bytes, reserve: DiskReserve | None = None) -> OpenFile:
     """Return a new segment file that begins with `content`, durable with its name."""
+    make = partial(_make_segment, io, path, content)
+    return make() if reserve is None else reserve.spend(make)
+
+
+def _make_segment(io: Io, path: str, content: bytes) -> OpenFile:
     file = OpenFile(io, path, "create")
     try:
         io.truncate(file.fd, 0)
@@ -392,3 +404,22 @@ def report_losses(owned: OwnedEpoch, directory: str) -> None:
         _logger.warning("cut %d bytes of a torn write at offset %d in %s", torn, end, directory)
     if owned.is_damaged:
         _logger.error("records before offset %d in %s are damaged", end, directory)
+
+
+def rolled(files: PartitionFiles, manifest: Manifest, head: Head) -> Manifest:
+    """Return the manifest with its last segment ended at the head, and a new one."""
+    sealed = msgspec.structs.replace(
+        manifest.active,
+        end=head.next,
+        position=head.position,
+        first_us=files.first_timestamp(manifest, manifest.active, head.position),
+        last_us=head.last_us,
+        size_bytes=head.size_bytes,
+    )
+    fresh = StoredSegment(manifest.epoch.number, manifest.next_number, head.next)
+    return msgspec.structs.replace(
+        manifest,
+        segments=(*manifest.segments[:-1], sealed, fresh),
+        generation=manifest.generation + 1,
+        next_number=manifest.next_number + 1,
+    )

@@ -290,6 +290,7 @@ class FileTopics:
                     *(Partition(number), os.path.join(directory, str(number))),
                     Chain(root.log_id, topic.id, number, settings.value_kind),
                     settings.proof,
+                    root.reserve,
                 )
             )
             for number in range(settings.partitions)
@@ -358,7 +359,8 @@ class FileTopics:
             earlier_partitions=settings.earlier_partitions or msgspec.UNSET,
         )
         unique = str(self._root.clock.new_id())
-        checked.store(self._io, entry.path, KIND, stored, unique=unique)
+        reserve = self._root.reserve
+        checked.store(self._io, entry.path, KIND, stored, unique=unique, reserve=reserve)
 
 
 def has_records(io: Io, directory: str) -> bool:

@@ -53,6 +53,12 @@ def _move(store: PartitionWriter, low: int) -> None:
     files, manifest = store.files, store.manifest
     state = files.look()
     assert state is not None
+    if low == state.marks.high and store.place.reserve.is_scarce():
+        # All of it: then the last segment can go, too.
+        store.roll()
+        manifest = store.manifest
+        state = files.look()
+        assert state is not None
     if low > state.marks.durable:
         # Else a loss of power could leave an end before the low-water mark.
         store.make_durable()

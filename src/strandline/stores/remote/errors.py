@@ -13,9 +13,10 @@ from strandline.values import (
     UnknownError,
 )
 from strandline.values import errors as tree
-from strandline.values.errors import CorruptError, FailedError
+from strandline.values.errors import CorruptError, FailedError, QuotaError
 
 _REFUSED = (401, 403, 421)
+_QUOTA = ("quota", "used", "limit", "retry_after_s")
 
 
 class WireProblem(msgspec.Struct):
@@ -85,6 +86,8 @@ def _defaults(kind: type[StrandlineError]) -> dict[str, Any]:
 
 
 def _attributes(problem: WireProblem) -> dict[str, Any]:
+    if problem.title == QuotaError.__name__:
+        return {name: problem.fields.get(name) for name in _QUOTA}
     names = ("oldest", "diverged_at", "partition", "epoch", "file", "position")
     return {name: problem.fields[name] for name in names if name in problem.fields}
 

@@ -89,6 +89,7 @@ class RemoteStore:
             Durability(found.durability_max),
             found.durability_reason,
             Reach.NETWORK,
+            has_own_quotas=True,
             has_evaluation=True,
             has_metrics=True,
             has_segments=found.has_segments,

@@ -11,6 +11,7 @@ from strandline.log.draft import Draft
 from strandline.log.history import EventBody
 from strandline.log.identities import Original
 from strandline.log.store import AppendRequest, DroppedError, Placement
+from strandline.log.topics import is_internal_name
 from strandline.stores.sqlite.chain_values import ValueRow, load_value, store_values, value_row
 from strandline.stores.sqlite.checksum import Content, record_crc
 from strandline.stores.sqlite.database import CHECKPOINT_BYTES, Database
@@ -24,11 +25,12 @@ from strandline.stores.sqlite.partition_row import (
     store_partitions,
 )
 from strandline.stores.sqlite.records import Row
-from strandline.stores.sqlite.schema import OFFSET_BITS, translated
+from strandline.stores.sqlite.schema import OFFSET_BITS, is_out_of_space, translated
 from strandline.stores.sqlite.topics import SqliteTopic
 from strandline.values import (
     ClosedError,
     CorruptError,
+    FullError,
     InvalidError,
     Tenant,
     UnavailableError,
@@ -137,6 +139,8 @@ class SqliteDelta:
 
     def apply(self, write: SqliteAppend) -> Placement:
         entry, partition, request = write
+        if not is_internal_name(entry.topic.name):
+            self._admit(request)
         slot = entry.slots[partition]
         row = self._heads.rows.get(slot) or self._load_head(slot)
         head = SlotHead(row, lambda: self._open_identities(row))
@@ -148,6 +152,14 @@ class SqliteDelta:
             if request.has_identity:
                 record_identities(head, request, decision, start)
         return Placement(start, now_us, originals)
+
+    def _admit(self, request: AppendRequest) -> None:
+        """Let it go on; FullError where the disk is full, with nothing done."""
+        try:
+            self._database.reserve.admit(sum([each.size_bytes for each in request.drafts]))
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise FullError(self._database.path, reason, write=request) from error
 
     def size(self) -> int:
         return self._size
@@ -318,12 +330,17 @@ class AppendBracket:
 
     def _tidy(self) -> None:
         if self._may_wait:
-            self._marks.checkpoint()
+            with translated(self._database.path):
+                self._marks.checkpoint()
         else:
             self._standby.wake()
 
     def _tidy_later(self) -> None:
-        with contextlib.suppress(UnavailableError, ClosedError), self._database.locked():
+        with (
+            contextlib.suppress(UnavailableError, ClosedError),
+            self._database.locked(),
+            translated(self._database.path),
+        ):
             self._marks.checkpoint()
 
 
@@ -341,6 +358,20 @@ class AppendFlusher:
         self._on_written = on_written
 
     def flush(self, frozen: Changes, epochs: range) -> None:  # noqa: ARG002 - Offsets suffice.
+        database = self._database
+        try:
+            self._store(frozen)
+        except sqlite3.OperationalError as error:
+            if not is_out_of_space(error):
+                raise
+            database.reserve.suspect()
+            # The heads are ahead of the database: the next drain reads them.
+            database.changes += 1
+            with contextlib.suppress(sqlite3.OperationalError):
+                database.writer.rollback()
+            raise FullError(database.path, str(error)) from error
+
+    def _store(self, frozen: Changes) -> None:
         connection = self._database.writer
         heads = frozen.heads
         due: Collection[PartitionRow] = heads.values()

@@ -11,6 +11,7 @@ from strandline.clock import Clock
 from strandline.io import FileStatus, Io, may_write_in
 from strandline.locks import Signal, holding
 from strandline.log.open_state import OpenState
+from strandline.stores.disk_reserve import RESERVE_BYTES, DiskReserve
 from strandline.stores.sqlite.partition_row import note_tails
 from strandline.stores.sqlite.schema import (
     BUSY_S,
@@ -19,6 +20,7 @@ from strandline.stores.sqlite.schema import (
     connect,
     end_connection,
     is_busy,
+    is_out_of_space,
     leak_connections,
     translated,
 )
@@ -87,6 +89,7 @@ class Database:
         self.logged_bytes = 0
         self.path = path
         self.lock = StoreLock(io, clock, f"{path}-strandline.lock")
+        self.reserve = DiskReserve(io, f"{path}-strandline.reserve", self._reserve_bytes)
         self._access = access
         _instances.add(self)
         # What was not closed is left to the operating system.
@@ -368,7 +371,10 @@ class Database:
                 busy, logged, moved = self.writer.execute(
                     f"PRAGMA wal_checkpoint({kind})"
                 ).fetchone()
-            except sqlite3.OperationalError:
+            except sqlite3.OperationalError as error:
+                if is_out_of_space(error):
+                    # The write-ahead log keeps what was not moved.
+                    raise
                 # Where a sync has failed, what it was for may be lost without a sign.
                 self.lock.suspect()
                 raise
@@ -392,6 +398,10 @@ class Database:
             raise UnavailableError(
                 "a file of this log cannot be looked at, try again", path=path, reason=str(error)
             ) from error
+
+    def _reserve_bytes(self) -> int:
+        """Return what a checkpoint of all that is written needs, and a little more."""
+        return RESERVE_BYTES + self._size(self.wal_path)
 
     def inode(self) -> int:
         """Return which file this is."""

@@ -7,7 +7,14 @@ from collections.abc import Callable, Iterator
 from typing import Any, NoReturn, TypeVar, overload
 from urllib.parse import quote
 
-from strandline.values import CorruptError, FailedError, InvalidError, UnavailableError
+from strandline.stores.disk_reserve import is_full
+from strandline.values import (
+    CorruptError,
+    FailedError,
+    FullError,
+    InvalidError,
+    UnavailableError,
+)
 
 FORMAT_VERSION = 3
 #: How long a connection waits for another's recovery of the write-ahead log.
@@ -128,6 +135,8 @@ def translated(path: str) -> Iterator[None]:
     except sqlite3.Error as error:
         _raise_translated(path, error)
     except OSError as error:
+        if is_full(error):
+            raise FullError(error.filename or path, error.strerror or str(error)) from error
         raise FailedError(error) from error
     except UnicodeDecodeError as error:
         # Not even SQLite's message can be read: it quotes what was damaged.
@@ -137,6 +146,11 @@ def translated(path: str) -> Iterator[None]:
 def is_busy(error: sqlite3.Error) -> bool:
     """Whether another process holds a lock, so that a retry may succeed."""
     return _primary_code(error) in _BUSY
+
+
+def is_out_of_space(error: BaseException) -> bool:
+    """Whether the disk is full: nothing of the transaction is stored then."""
+    return isinstance(error, sqlite3.Error) and _primary_code(error) == sqlite3.SQLITE_FULL
 
 
 def _primary_code(error: sqlite3.Error) -> int:
@@ -161,6 +175,8 @@ def _raise_translated(path: str, error: sqlite3.Error) -> NoReturn:
         raise InvalidError(
             "this database cannot be opened", path=path, reason=str(error)
         ) from error
+    if code == sqlite3.SQLITE_FULL:
+        raise FullError(path, str(error)) from error
     if code in _BUSY:
         raise UnavailableError(
             "another process has locked the database, try again", path=path, reason=str(error)

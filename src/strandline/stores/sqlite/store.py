@@ -50,12 +50,14 @@ from strandline.stores.sqlite.partition_row import (
 from strandline.stores.sqlite.proving import Proving
 from strandline.stores.sqlite.records import Records, RowSpan
 from strandline.stores.sqlite.schema import BUSY_S, translated
+from strandline.stores.sqlite.spending import spending
 from strandline.stores.sqlite.topics import SqliteTopic, SqliteTopics
 from strandline.stores.sqlite.trimming import Trimming
 from strandline.stores.sqlite.watching import SqliteWatches
 from strandline.stores.sqlite.writer import Writer
 from strandline.values import (
     Durability,
+    FullError,
     Marks,
     Mode,
     Offset,
@@ -146,6 +148,16 @@ class SqliteStore:
     def create_topic(
         self, name: str, tenant: Tenant | None, settings: TopicSettings
     ) -> SqliteTopic:
+        if is_internal_name(name):
+            reserve = self._database.reserve
+            return reserve.spend(lambda: self._create_topic(name, tenant, settings))
+        with translated(self._database.path):
+            self._database.reserve.replenish()
+        return self._create_topic(name, tenant, settings)
+
+    def _create_topic(
+        self, name: str, tenant: Tenant | None, settings: TopicSettings
+    ) -> SqliteTopic:
         with self._database.locked(), self._database.changing() as connection:
             entry = self._topics.create(connection, name, tenant, settings)
         self._writing.sync()
@@ -162,10 +174,14 @@ class SqliteStore:
             self._topics.change_settings(connection, present, settings)
             return settings
 
+    @spending
     def drop_topic(self, topic: SqliteTopic) -> None:
         with self._database.locked(), self._database.changing() as connection:
             self._topics.drop(connection, topic)
         self._watches.notify_slots_dropped(topic.slots)
+        if self._database.reserve.is_scarce():
+            # What was removed is still in it.
+            self._try_empty_wal()
 
     # --- records ---
 
@@ -180,7 +196,13 @@ class SqliteStore:
         may_wait: bool = True,
     ) -> Outcome:
         write = SqliteAppend(topic, partition, request)
-        return self._writing.append(write, level, timeout_s, may_wait=may_wait)
+        try:
+            return self._writing.append(write, level, timeout_s, may_wait=may_wait)
+        except FullError:
+            if not is_internal_name(topic.topic.name) or not self._database.reserve.release():
+                raise
+            # What consumers note of themselves.
+            return self.append(topic, partition, request, level, timeout_s, may_wait=may_wait)
 
     def marks(self, topic: SqliteTopic, partition: int) -> Marks:
         with self._database.reading() as connection, self._database.translating():
@@ -235,6 +257,7 @@ class SqliteStore:
             )
         ]
 
+    @spending
     def trim(self, topic: SqliteTopic, partition: int, low: int) -> Trimmed:
         records = Records(self._database, topic, partition)
         with self._database.locked(), self._database.changing() as connection:
@@ -248,7 +271,7 @@ class SqliteStore:
     def _try_empty_wal(self) -> bool:
         """Empty the write-ahead log, which still holds what was removed; say whether."""
         try:
-            return self._empty_wal(busy_timeout_s=0.0)
+            return self._database.reserve.spend(lambda: self._empty_wal(busy_timeout_s=0.0))
         except UnavailableError:
             return False
 
@@ -263,6 +286,7 @@ class SqliteStore:
         with translated(database.path), database.locked():
             return database.checkpoint("TRUNCATE", busy_timeout_s)
 
+    @spending
     def evict(self, topic: SqliteTopic, partition: int, before: int) -> Offset:
         records = Records(self._database, topic, partition)
         with self._database.locked(), self._database.changing() as connection:
@@ -321,6 +345,7 @@ class SqliteStore:
             connection.execute("BEGIN")
             return get_key(connection, self._database.path, topic, key)
 
+    @spending
     def put_key(self, topic: SqliteTopic, key: str, value: bytes, expected: bytes | None) -> bool:
         path = self._database.path
         with self._database.locked(), self._database.changing() as connection:
@@ -333,6 +358,7 @@ class SqliteStore:
         self._writing.sync()
         return True
 
+    @spending
     def remove_key(self, topic: SqliteTopic, key: str) -> bool:
         with self._database.locked(), self._database.changing() as connection:
             is_removed = remove_key(connection, topic, key)
@@ -341,6 +367,7 @@ class SqliteStore:
 
     # --- the whole ---
 
+    @spending
     def claim(self, place: ConsumerPlace) -> LockClaim:
         io, directory = self._database.io, f"{self._database.path}-strandline.claims"
         with translated(directory):

@@ -1,0 +1,86 @@
+"""The command about what tenants may use."""
+
+from collections.abc import Callable
+from typing import Annotated, cast
+
+import typer
+
+from strandline.cli.command import command
+from strandline.cli.options import Json, Url, opened, parse_size
+from strandline.cli.screen import show_json, show_table
+from strandline.values import InvalidError, Mode, QuotaLimits
+from strandline.values.json_forms import quota_json
+
+_NONE = "none"
+
+
+@command(
+    "quota",
+    examples="""$ strandline quota
+        $ strandline quota acme --bytes 10GiB --topics 20
+        $ strandline quota acme --records-per-s 500 --bytes none""",
+    answers="{quotas: [{tenant, bytes, bytes_max, topics, topics_max, records_per_s, "
+    "bytes_per_s}, …]}; null where there is no limit.",
+)
+def quota(
+    tenant: Annotated[
+        str | None, typer.Argument(metavar="[TENANT]", help="A tenant; else all that have one.")
+    ] = None,
+    *,
+    url: Url = None,
+    size: Annotated[
+        str | None,
+        typer.Option("--bytes", metavar="SIZE", help="How much its topics may hold together."),
+    ] = None,
+    records_per_s: Annotated[
+        str | None, typer.Option(metavar="N", help="How many records a second may be appended.")
+    ] = None,
+    bytes_per_s: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="How much a second may be appended.")
+    ] = None,
+    topics: Annotated[
+        str | None, typer.Option(metavar="N", help="How many topics it may have.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Show what tenants may use and do use, or change what one may use.
+
+    An option that is given changes that limit, and `none` removes it. Every process follows
+    within a second.
+    """
+    given = {
+        "bytes_max": _limit(size, parse_size),
+        "records_per_s": _limit(records_per_s, _count),
+        "bytes_per_s": _limit(bytes_per_s, parse_size),
+        "topics_max": _limit(topics, _count),
+    }
+    limits = {name: value[0] for name, value in given.items() if value is not None}
+    if limits and tenant is None:
+        raise InvalidError("name the tenant whose quota is to be changed")
+    with opened(url, Mode.WRITE if limits else Mode.READ) as log:
+        if limits and tenant is not None:
+            log.set_quota(tenant, **cast(QuotaLimits, limits))
+        found = [each for each in log.quotas() if tenant in (None, each.tenant)]
+    if json:
+        show_json({"quotas": [quota_json(each) for each in found]})
+        return
+    rows = [quota_json(each) for each in found]
+    header = tuple(rows[0]) if rows else ("tenant",)
+    show_table(header, [tuple(_shown(value) for value in row.values()) for row in rows])
+
+
+def _limit(text: str | None, parse: Callable[[str], int]) -> tuple[int | None] | None:
+    """Return the limit that an option names, None in it for none; None if it is not given."""
+    if text is None:
+        return None
+    return (None,) if text == _NONE else (parse(text),)
+
+
+def _count(text: str) -> int:
+    if not text.isascii() or not text.isdigit():
+        raise InvalidError("this is a whole number, or `none`", value=text)
+    return int(text)
+
+
+def _shown(value: object) -> object:
+    return "-" if value is None else value

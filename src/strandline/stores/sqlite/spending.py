@@ -1,0 +1,32 @@
+"""Calls that go on when the disk is full: with pieces of the reserve."""
+
+import functools
+from collections.abc import Callable
+from typing import Concatenate, ParamSpec, Protocol, TypeVar
+
+from strandline.stores.disk_reserve import DiskReserve
+
+
+class _Reserved(Protocol):
+    @property
+    def reserve(self) -> DiskReserve: ...
+
+
+class _Stored(Protocol):
+    @property
+    def _database(self) -> _Reserved: ...
+
+
+S = TypeVar("S", bound=_Stored)
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def spending(call: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
+    """Repeat a method that met a full disk and changed nothing, with a piece of the reserve."""
+
+    @functools.wraps(call)
+    def repeated(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self._database.reserve.spend(lambda: call(self, *args, **kwargs))
+
+    return repeated
