@@ -66,6 +66,8 @@ GOOD: dict[str, list[str]] = {
     "declare": ["topic=events", "fields=amount BIGINT"],
     "retention": ["topic=events"],
     "drop": ["topic=events"],
+    "erase": ["topic=events", "--key", "a"],
+    "quota": ["tenant=acme", "--topics", "9"],
     "holders": [],
     "lag": [],
     "forget": ["topic=events", "consumer=c"],

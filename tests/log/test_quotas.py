@@ -3,11 +3,13 @@
 import asyncio
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import strandline as sl
 from strandline.log import Log
+from strandline.log.store import Store
 from strandline.stores.files import FileStore
 from strandline.stores.memory import MemoryStore
 from strandline.stores.sqlite import SqliteStore
@@ -28,7 +30,7 @@ def opening(request: pytest.FixtureRequest, tmp_path: Path, clock: FakeClock) ->
     opened: list[Log] = []
 
     def open_log() -> Log:
-        store: object
+        store: Store[Any]
         if request.param == "memory":
             if opened:
                 pytest.skip("a memory: log is open in one process")
@@ -37,7 +39,7 @@ def opening(request: pytest.FixtureRequest, tmp_path: Path, clock: FakeClock) ->
             store = FileStore(str(tmp_path / "log"), clock=clock)
         else:
             store = SqliteStore(str(tmp_path / "log.db"), clock=clock)
-        opened.append(Log(store, clock=clock, retention=False))  # type: ignore[arg-type]
+        opened.append(Log(store, clock=clock, retention=False))
         return opened[-1]
 
     yield open_log
@@ -223,9 +225,9 @@ def test_only_the_named_limits_change(log: Log) -> None:
         ("", {"bytes_max": 1}),
     ],
 )
-def test_a_quota_that_makes_no_sense_is_refused(log: Log, tenant: str, limits: dict[str, int]) -> None:
+def test_a_quota_that_makes_no_sense_is_refused(log: Log, tenant: str, limits: Any) -> None:
     with pytest.raises(InvalidError):
-        log.set_quota(tenant, **limits)  # type: ignore[typeddict-item]
+        log.set_quota(tenant, **limits)
 
     assert log.quotas() == []
 

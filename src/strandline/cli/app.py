@@ -14,6 +14,7 @@ from strandline.cli import (
     copying,
     dead_letters,
     doctor,
+    erasing,
     pipeline,
     quotas,
     reading,
@@ -56,7 +57,7 @@ def _program(
 _COMMANDS = (
     *(topics.topics, topics.describe, topics.create, topics.trim),
     *(changing.add_partitions, changing.declare, changing.retention, changing.drop),
-    quotas.quota,
+    *(quotas.quota, erasing.erase),
     *(appending.append, reading.read, reading.tail),
     *(consumers.consumers, consumers.ack, consumers.seek),
     *(consumers.lag, consumers.forget, consumers.holders),

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         $ strandline append audited '{"id": 1}' --kind login
         $ strandline verify audited --heads heads.jsonl
         $ strandline verify audited --expected heads.jsonl --json""",
-    answers="{is_sound, partitions: [{topic, tenant, partition, start, end, records, "
+    answers="{is_sound, partitions: [{topic, tenant, partition, start, end, records, erased, "
     "is_proved, is_sound, head, findings: [{offset, reason}, …]}, …]}.",
 )
 def verify(

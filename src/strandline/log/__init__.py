@@ -21,6 +21,7 @@ from strandline.log.contract import (
     LogWriter,
 )
 from strandline.log.decide import PartitionHead
+from strandline.log.erased import is_erased
 from strandline.log.event_rows import EventRows
 from strandline.log.history import Body, Damage, EventBody, History, Kept, Piece
 from strandline.log.identities import Identities
@@ -48,6 +49,8 @@ from strandline.log.store import (
     Capabilities,
     DroppedError,
     DurableStore,
+    Erased,
+    ErasingStore,
     MeasuredStore,
     MovableStore,
     Outcome,
@@ -88,6 +91,8 @@ __all__ = [
     "Damage",
     "DroppedError",
     "DurableStore",
+    "Erased",
+    "ErasingStore",
     "EvaluatingStore",
     "EventBody",
     "EventRows",
@@ -150,5 +155,6 @@ __all__ = [
     "check_range",
     "count_partitions",
     "dropped",
+    "is_erased",
     "parts_of",
 ]

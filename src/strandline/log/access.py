@@ -97,6 +97,7 @@ class Access:
 
     def tenants(self) -> Sequence[Tenant]:
         """Return the tenants that have a topic, sorted."""
+        self._store.check_open()
         found = {each.topic.tenant for each in self._store.topics()}
         return sorted(each for each in found if each is not None)
 
@@ -141,6 +142,7 @@ class Access:
 
     def measure(self) -> StoreMetrics:
         """Return what the store has done, as far as it says."""
+        self._store.check_open()
         if not self._store.capabilities.has_metrics:
             return StoreMetrics()
         return cast("MeasuredStore", self._store).metrics()

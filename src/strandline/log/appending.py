@@ -67,8 +67,8 @@ class Appends:
         retention: Retention,
         record_bytes_max: int,
         counts: LogCounts,
-        quotas: Quotas,
         *,
+        quotas: Quotas,
         clock: Clock,
         on_topic: Callable[[StoredTopic], None],
     ) -> None:

@@ -191,6 +191,7 @@ class AsyncLog:
 
     trim = off_loop(Log.trim)
     evict = off_loop(Log.evict)
+    erase = off_loop(Log.erase)
     apply_retention = off_loop(Log.apply_retention)
     seal = off_loop(Log.seal)
     sync = off_loop(Log.sync)

@@ -5,6 +5,7 @@ from hashlib import sha256
 from struct import Struct
 from uuid import UUID
 
+from strandline.log.erased import erased_digest
 from strandline.log.history import Body, EventBody, Kept
 from strandline.values import Offset, Partition, ProofHead, ValueKind
 from strandline.values.prompt import prompt_text
@@ -44,7 +45,10 @@ class Chain:
         tenant: str | None,
         body: Body,
     ) -> bytes:
-        """Return the digest of a record."""
+        """Return the digest of a record; of one that was erased, as it was."""
+        erased = erased_digest(body)
+        if erased is not None:
+            return erased
         key_bytes = b"" if key is None else key.encode()
         tenant_bytes = b"" if tenant is None else tenant.encode()
         if isinstance(body, EventBody):

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 def describe_log(store: Store[StoredTopic], access: Access, queue_depth: int) -> LogDescription:
     """Return what the log is and holds. Nothing about any one tenant."""
+    store.check_open()
     topics = [access.find(each.topic, fresh=True) for each in store.topics()]
     marks = [state.marks for topic in topics for state in access.states(topic)]
     return LogDescription(

@@ -42,6 +42,7 @@ from strandline.values import (
     ConsumerLag,
     Durability,
     Epoch,
+    ErasureReport,
     Event,
     Limit,
     LogDescription,
@@ -112,7 +113,7 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         bytes_max = check_whole("record_bytes_max", record_bytes_max)
         self._counts = LogCounts()
         parts = (store, self._access.find_to_append, self._retention, bytes_max, self._counts)
-        appends = Appends(*parts, quotas, clock=clock, on_topic=self._worker.begin)
+        appends = Appends(*parts, quotas=quotas, clock=clock, on_topic=self._worker.begin)
         self._changes = TopicChanges(store, self._access, appends, self._retention, clock)
         self._appends = traced(appends, tracing)
         self._appenders = None if broker else self._appends.appenders
@@ -160,7 +161,6 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         return self._access.list(parse_tenant(tenant), internal=check_flag("internal", internal))
 
     def tenants(self) -> Sequence[Tenant]:
-        self._store.check_open()
         return self._access.tenants()
 
     def describe_topic(self, topic: TopicName) -> TopicDescription:
@@ -249,6 +249,10 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
     def evict(self, topic: TopicName, partition: int, before: int) -> Offset:
         return self._changes.evict(topic, partition, before)
 
+    def erase(self, topic: TopicName, *, key: str, dry_run: bool = False) -> ErasureReport:
+        """Erase what a key's records hold, in the topic and its dead letters. See design 0123."""
+        return self._changes.erase(topic, key, dry_run=dry_run)
+
     def apply_retention(self, topic: TopicName) -> Sequence[TrimReport]:
         return self._changes.apply_retention(topic)
 
@@ -298,12 +302,10 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         return self._store.segments(*self._access.partition(topic, partition))
 
     def position(self, topic: TopicName, partition: int, offset: int) -> Position:
-        offset = check_whole("offset", offset)
         found, number = self._access.partition(topic, partition)
-        return position_at(self._store, self._access, found, number, offset)
+        return position_at(self._store, self._access, found, number, check_whole("offset", offset))
 
     def resolve(self, position: Position) -> Offset:
-        self._store.check_open()
         return resolve(self._store, position)
 
     def proof_head(self, topic: TopicName, partition: int) -> ProofHead:
@@ -317,8 +319,8 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         expected: Iterable[ProofHead] = (),
     ) -> Sequence[ProofReport]:
         found = self._access.find(topic, fresh=True)
-        reports = verify_each(self.history, found, partition, expected)
-        return with_findings(reports, self._cursors.damage(found))
+        damage = self._cursors.damage(found)
+        return with_findings(verify_each(self.history, found, partition, expected), damage)
 
     def history(
         self, topic: TopicName, partition: int, start: int = 0, end: int | None = None
@@ -465,12 +467,10 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
 
     def describe(self) -> LogDescription:
         """Return what the log is and holds. Nothing about any one tenant."""
-        self._store.check_open()
         return describe_log(self._store, self._access, self.queue_depth)
 
     def metrics(self) -> LogMetrics:
         """Return what this log has done since it was opened. Does not block."""
-        self._store.check_open()
         return self._counts.metrics(self._access.measure(), self._quotas.refusals)
 
     def close(self) -> None:

@@ -31,6 +31,7 @@ def position_at(
 
 def resolve(store: Store[StoredTopic], position: Position) -> Offset:
     """Return the offset of a position; DivergedError if the log has lost records before it."""
+    store.check_open()
     position = checked_position(position)
     if position.log_id != store.id:
         raise InvalidError("this is a position in another log", log_id=position.log_id)

@@ -169,7 +169,9 @@ class Quotas:
         for _ in range(_TRIES):
             raw = self._store.get_key(topic, key)
             bucket = self._filled(raw, quota)
-            records = _drawn("records_per_s", tenant, quota.records_per_s, bucket.records, needed[0])
+            records = _drawn(
+                "records_per_s", tenant, quota.records_per_s, bucket.records, needed[0]
+            )
             size = _drawn("bytes_per_s", tenant, quota.bytes_per_s, bucket.bytes, needed[1])
             rest = _Bucket(bucket.records - records, bucket.bytes - size, bucket.at_us)
             try:
@@ -217,7 +219,9 @@ class Quotas:
             if limits.get(name) == 0:
                 raise InvalidError(f"{name} is at least 1, or None for no limit", value=0)
         if not limits:
-            raise InvalidError("name a limit to change", limits=sorted(QuotaLimits.__optional_keys__))
+            raise InvalidError(
+                "name a limit to change", limits=sorted(QuotaLimits.__optional_keys__)
+            )
         topic = self._topic() or self._made()
         for _ in range(_TRIES):
             raw = self._store.get_key(topic, str(tenant))

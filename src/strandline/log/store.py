@@ -80,6 +80,8 @@ class Capabilities:
     """How this process uses the compiled core, for people."""
     has_own_quotas: bool = False
     """Whether quotas hold where the records are, on the server, and are not looked at here."""
+    has_erasure: bool = False
+    """Whether records of a key can be erased, see `ErasingStore`."""
     has_evaluation: bool = False
     """Whether predicates are evaluated where the records are, see `EvaluatingStore`."""
     has_metrics: bool = False
@@ -389,6 +391,27 @@ class SegmentedStore(Protocol[T_contra]):
 
     def seal(self, topic: T_contra, partition: int) -> int:
         """End the last segment; return how many segments were rewritten."""
+
+
+class Erased(NamedTuple):
+    """What an erasure in one partition came to."""
+
+    #: How many records were, or would be, erased.
+    records: int
+    #: Whether no copy of what was erased is left in the store's files.
+    is_released: bool = True
+
+
+class ErasingStore(Protocol[T_contra]):
+    """What a store with `has_erasure` has besides. See design 0123."""
+
+    def erase(self, topic: T_contra, partition: int, key: str, *, dry_run: bool) -> Erased:
+        """Put a tombstone in the place of each record of a key, and count them.
+
+        Offsets, timestamps and the values of the chain stay. Completes what was interrupted:
+        a call that is repeated leaves nothing of it, in records that were trimmed neither.
+        With `dry_run` it only counts.
+        """
 
 
 class TransactionalStore(Protocol):

@@ -6,6 +6,7 @@ from typing import Final
 from strandline.clock import Clock
 from strandline.log.access import Access
 from strandline.log.appending import Appends
+from strandline.log.erasing import erase
 from strandline.log.numbers import check_flag, check_whole
 from strandline.log.results import TopicName
 from strandline.log.retention import Retention
@@ -13,6 +14,7 @@ from strandline.log.store import Reach, Store, StoredTopic
 from strandline.log.topic_lane import ROUTE_CHECK_S
 from strandline.log.topics import change_of_limits, is_internal_name
 from strandline.values import Limit, Mode, Offset, TopicSettings, TrimReport, check_may_shorten
+from strandline.values.erasure import ErasureReport
 from strandline.values.payload_schema import encode_payload_schema
 
 ROUTE_DELAY_S: Final = 2 * ROUTE_CHECK_S
@@ -95,6 +97,10 @@ class TopicChanges:
         """Seal a topic's segments; see LogWriter."""
         self._access.check_mode(Mode.WRITE)
         return self._access.seal(self._access.find(topic, fresh=True))
+
+    def erase(self, topic: TopicName, key: str, *, dry_run: bool) -> ErasureReport:
+        """Erase the records of a key; see Log.erase."""
+        return erase(self._store, self._access, topic, key, dry_run=dry_run)
 
     def apply_retention(self, topic: TopicName) -> Sequence[TrimReport]:
         """Trim each partition to the topic's retention; see LogWriter."""

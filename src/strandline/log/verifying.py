@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import partial
 
 from strandline.log.access import Access
+from strandline.log.erased import is_tombstone
 from strandline.log.history import Damage, History, Kept, Piece
 from strandline.log.store import Store, StoredTopic
 from strandline.log.terms import check_partition
@@ -110,7 +111,7 @@ class _Checking:
         self._findings: list[ProofFinding] = []
         self._next = history.low
         self._last_us: int | None = None
-        self._records = 0
+        self._records = self._erased = 0
         #: The chain's value before `next`; None while it is not known.
         self._value = self._anchor()
         self._heads: dict[int, list[ProofHead]] = {}
@@ -158,6 +159,7 @@ class _Checking:
             history.is_proved,
             head,
             tuple(sorted(self._findings, key=lambda finding: finding.offset)),
+            self._erased,
         )
 
     # --- inside ---
@@ -213,6 +215,7 @@ class _Checking:
             self._find(offset, "its timestamp is before that of the record before it")
         self._last_us = entry.timestamp_us
         self._records += 1
+        self._erased += is_tombstone(entry.body)
         self._next = offset + 1
         if self._history.is_proved and self._value is not None:
             self._value = self._history.chain.link_kept(self._value, entry)

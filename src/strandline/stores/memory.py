@@ -7,6 +7,7 @@ from typing import TypeAlias
 from strandline.clock import Clock, SystemClock
 from strandline.log.chain import Chain
 from strandline.log.claims import ConsumerPlace, LocalClaim, LocalClaims
+from strandline.log.erased import size_of_tombstone, tombstone
 from strandline.log.identities import Identities, IdentityState
 from strandline.log.moved import check_unused
 from strandline.log.open_state import OpenState, closed_log
@@ -15,6 +16,7 @@ from strandline.log.settled import Settled
 from strandline.log.store import (
     AppendRequest,
     Capabilities,
+    Erased,
     PartitionState,
     Placement,
     Reach,
@@ -32,6 +34,7 @@ from strandline.values import (
     StrandlineError,
     Topic,
     TopicSettings,
+    ValueKind,
 )
 
 
@@ -86,6 +89,18 @@ class MemoryPartition:
             del self.records[: len(gone)]
             self.oldest += len(gone)
 
+    def erase(self, kind: ValueKind, key: str, *, dry_run: bool) -> int:
+        """Put tombstones in the place of the records of a key; return how many there are."""
+        found = [at for at, record in enumerate(self.records) if record.key == key]
+        for at in () if dry_run else found:
+            old = self.records[at]
+            digest = None if old.value is None else self.chain.digest_kept(old)
+            body = tombstone(kind, digest)
+            size = size_of_tombstone(body)
+            self.records[at] = old._replace(key=None, body=body, size_bytes=size)
+            self.size_bytes += size - old.size_bytes
+        return len(found)
+
     def begin(self, start: int, anchor: bytes | None, identities: Identities) -> None:
         """Begin at an offset, without records."""
         check_unused(self.next)
@@ -112,6 +127,7 @@ class MemoryStore:
         "memory is lost with its process",
         Reach.PROCESS,
         has_metrics=True,
+        has_erasure=True,
         moves=True,
         trims_at_once=True,
     )
@@ -169,6 +185,11 @@ class MemoryStore:
             found.low = max(found.low, min(low, found.next))
             found.release(found.low)
             return Trimmed(found.state().marks, is_released=True)
+
+    def erase(self, topic: MemoryTopic, partition: int, key: str, *, dry_run: bool) -> Erased:
+        found = topic.partitions[partition]
+        with found.lock:
+            return Erased(found.erase(topic.settings.value_kind, key, dry_run=dry_run))
 
     def evict(self, topic: MemoryTopic, partition: int, before: int) -> Offset:
         found = topic.partitions[partition]

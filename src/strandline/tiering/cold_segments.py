@@ -161,6 +161,12 @@ class ColdSegments:
     def _topic_id(self) -> UUID | None:
         return None if self._topic is None else self._topic.id
 
+    def release(self, place: UserPartition) -> None:
+        """Let go of what was fetched: copies were replaced."""
+        with self._lock:
+            self._kept.clear()
+        self.catch_up(place)
+
     # --- what is in it ---
 
     def rows(self, segment: CopiedSegment) -> CopiedRows | None:

@@ -101,6 +101,8 @@ class CopiedSegment(msgspec.Struct, frozen=True, kw_only=True):
     note_text: str | None = msgspec.field(default=None, name="note")
     note_bytes: bytes | None = None
     state: SegmentState = SegmentState.COPY_STARTED
+    #: The copy of the same run that it takes the place of, after records were erased.
+    replaces: UUID | None = None
 
     def __post_init__(self) -> None:
         if not 0 <= self.start < self.end:

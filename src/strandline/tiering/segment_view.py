@@ -166,5 +166,5 @@ def _check_added(copies: PartitionCopies | None, step: CopiedSegment) -> None:
         raise RefusedError("the catalogue knows this segment already", id=step.id)
     # So that two processes that copy the same run at once do it together, and not twice.
     other = copies.live(step.start, step.end)
-    if other is not None:
+    if other is not None and other != step.replaces:
         raise RefusedError("the same run is copied already", id=step.id, other=other)

@@ -19,6 +19,8 @@ from strandline.log.results import Batches
 from strandline.log.selecting_store import RecordBound, SelectingStore
 from strandline.log.store import (
     DurableStore,
+    Erased,
+    ErasingStore,
     MeasuredStore,
     MovableStore,
     PartitionState,
@@ -32,6 +34,7 @@ from strandline.tiering.cold_history import ColdHistory
 from strandline.tiering.cold_reading import TieredReading, Wanted
 from strandline.tiering.cold_segments import ColdSegments
 from strandline.tiering.cold_selecting import first_cold_meeting
+from strandline.tiering.erasing import erase_copies
 from strandline.tiering.footer import Footer
 from strandline.tiering.object_store import ObjectStore, open_store
 from strandline.tiering.removal import remove_dropped, remove_trimmed
@@ -310,6 +313,17 @@ class TieredStore:
                 "only what was copied may be evicted, see tier", before=before, oldest=oldest
             )
         return self._hot.evict(topic, partition, before)
+
+    def erase(self, topic: StoredTopic, partition: int, key: str, *, dry_run: bool) -> Erased:
+        hot = cast("ErasingStore[StoredTopic]", self._hot)
+        place = partition_of(topic.topic, partition)
+        done = hot.erase(topic, partition, key, dry_run=dry_run)
+        if not self._cold.listed(place):
+            return done
+        oldest = self._hot.state(topic, partition).oldest
+        cold = erase_copies(self._log, place, key, oldest, self._open_objects, dry_run=dry_run)
+        self._cold.release(place)
+        return Erased(done.records + cold, done.is_released)
 
     def trim(self, topic: StoredTopic, partition: int, low: int) -> Trimmed:
         trimmed = self._hot.trim(topic, partition, low)

@@ -18,6 +18,7 @@ from strandline.values.description import (
     TrimReport,
 )
 from strandline.values.durability import Durability, DurabilityName
+from strandline.values.erasure import ErasureReport, TopicErasure
 from strandline.values.errors import (
     ClosedError,
     ConflictError,
@@ -105,6 +106,7 @@ __all__ = [
     "DurabilityName",
     "EarlierPartitions",
     "Epoch",
+    "ErasureReport",
     "Event",
     "FailedError",
     "FullError",
@@ -124,11 +126,11 @@ __all__ = [
     "ProofFinding",
     "ProofHead",
     "ProofReport",
-    "Record",
     "Quota",
     "QuotaError",
     "QuotaLimits",
     "QuotaUsage",
+    "Record",
     "RejectedError",
     "RetentionStatus",
     "Segment",
@@ -138,6 +140,7 @@ __all__ = [
     "Tenant",
     "Topic",
     "TopicDescription",
+    "TopicErasure",
     "TopicOptions",
     "TopicSettings",
     "TrimReport",

@@ -80,6 +80,8 @@ class ProofReport:
     head: ProofHead | None
     """The head at `end`; None if anything is wrong, or nothing is proved."""
     findings: tuple[ProofFinding, ...]
+    erased: int = 0
+    """How many of the records were erased: of these the digests alone are in the proof."""
 
     @property
     def is_sound(self) -> bool:

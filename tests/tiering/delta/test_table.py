@@ -440,3 +440,22 @@ def _listed(log: LogOver, objects: FaultyObjects) -> set[str]:
 
 def _sorted(row: Any) -> list[tuple[str, Any]]:
     return sorted(row.items())
+
+
+def test_what_is_erased_is_gone_from_the_table_and_every_offset_is_there(tmp_path: Path) -> None:
+    with log_over(tmp_path, "file") as log:
+        filled(log)
+        tabled(log)
+
+        log.erase("t", key="k1")
+
+        table = table_of(log, tmp_path)
+        assert offsets_of(table) == list(range(20))
+        for name, rows in by_each_reader(table).items():
+            assert rows == stored_rows(log), name
+            assert sum(row["kind"] == "strandline.erased" for row in rows) == 7, name
+        there = {path.relative_to(tmp_path / "cold") for path in objects_of(log, tmp_path)}
+        kept = {
+            path.relative_to(tmp_path / "cold") for path in (tmp_path / "cold").rglob("*.parquet")
+        }
+        assert kept == there

@@ -136,6 +136,7 @@ def store_manifest(
     manifest: Manifest,
     unique: str,
     check: Callable[[], None],
+    *,
     reserve: DiskReserve | None = None,
 ) -> None:
     """Put the manifest at `path`, durably and atomically, and all names beside it durably, too.

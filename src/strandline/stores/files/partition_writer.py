@@ -469,7 +469,7 @@ class PartitionWriter:
         path = self.place.path(manifest_name(manifest.epoch.number))
         self._is_stale = True
         unique, check = str(self.place.clock.new_id()), self._lock.check
-        store_manifest(self._io, path, manifest, unique, check, self.place.reserve)
+        store_manifest(self._io, path, manifest, unique, check, reserve=self.place.reserve)
         self._end = (end or self._end)._replace(generation=manifest.generation, low=manifest.low)
         self._end_raw = pack_end(self._seed, self._end)
         self._io.pwrite(owned.tail.fd, self._end_raw, 0)

@@ -23,6 +23,7 @@ from strandline.log.store import (
     AppendRequest,
     Capabilities,
     DroppedError,
+    Erased,
     Outcome,
     PartitionState,
     Reach,
@@ -37,6 +38,8 @@ from strandline.stores.file_errors import translated
 from strandline.stores.files.beginning import begin_at, recognised
 from strandline.stores.files.columnar import check_compression
 from strandline.stores.files.dropping import fence_dropped, remove_directory
+from strandline.stores.files.erased_files import ErasedFiles
+from strandline.stores.files.erasing import count, erase
 from strandline.stores.files.following import newest
 from strandline.stores.files.keys import AnswerT, FileKeys
 from strandline.stores.files.lane import Lanes
@@ -85,6 +88,7 @@ class FileStore:
         Durability.DURABLE,
         "each partition is synced before an append is called durable",
         Reach.MACHINE,
+        has_erasure=True,
         has_metrics=True,
         has_segments=True,
         moves=True,
@@ -318,6 +322,15 @@ class FileStore:
     @translated
     def evict(self, topic: TopicEntry, partition: int, before: int) -> Offset:
         return evict(self._lanes.lane(topic, partition).store, before)
+
+    @translated
+    def erase(self, topic: TopicEntry, partition: int, key: str, *, dry_run: bool) -> Erased:
+        lane = self._lanes.lane(topic, partition)
+        if dry_run:
+            return Erased(count(lane.store, key))
+        lane.sync()
+        noted = ErasedFiles(self._keys, topic, partition)
+        return erase(lane.store, key, noted.load(), noted.note)
 
     @translated
     def seal(self, topic: TopicEntry, partition: int) -> int:

@@ -340,7 +340,7 @@ class _Succession:
         self._io.pwrite(tail.fd, pack_durable(seed, durable), DURABLE_AT)
         path = place.path(manifest_name(number))
         unique, check = str(place.clock.new_id()), self._lock.check
-        store_manifest(self._io, path, manifest, unique, check, place.reserve)
+        store_manifest(self._io, path, manifest, unique, check, reserve=place.reserve)
         return OwnedEpoch(
             *(manifest, tail, segment, identity.seed, end, durable),
             torn_bytes=inherited.torn_bytes,

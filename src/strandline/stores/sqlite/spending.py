@@ -7,17 +7,17 @@ from typing import Concatenate, ParamSpec, Protocol, TypeVar
 from strandline.stores.disk_reserve import DiskReserve
 
 
-class _Reserved(Protocol):
+class _WithReserve(Protocol):
     @property
     def reserve(self) -> DiskReserve: ...
 
 
-class _Stored(Protocol):
+class _Spending(Protocol):
     @property
-    def _database(self) -> _Reserved: ...
+    def _database(self) -> _WithReserve: ...
 
 
-S = TypeVar("S", bound=_Stored)
+S = TypeVar("S", bound=_Spending)
 P = ParamSpec("P")
 R = TypeVar("R")
 

@@ -25,6 +25,7 @@ from strandline.log.results import TopicName
 from strandline.log.store import (
     AppendRequest,
     Capabilities,
+    Erased,
     Outcome,
     PartitionState,
     Reach,
@@ -38,6 +39,7 @@ from strandline.stores.sqlite.appends import SlotHead, SqliteAppend
 from strandline.stores.sqlite.chain_values import store_values, value_row
 from strandline.stores.sqlite.database import Database
 from strandline.stores.sqlite.durable_marks import DurableMarks
+from strandline.stores.sqlite.erasing import Erasing
 from strandline.stores.sqlite.identities import SqliteIdentities, recognised
 from strandline.stores.sqlite.keyed import all_keys, get_key, name_key, put_key, remove_key
 from strandline.stores.sqlite.partition_row import (
@@ -81,6 +83,7 @@ class SqliteStore:
         Durability.DURABLE,
         "the write-ahead log is synced before an append is called durable",
         Reach.MACHINE,
+        has_erasure=True,
         has_metrics=True,
         has_transactions=True,
         moves=True,
@@ -285,6 +288,17 @@ class SqliteStore:
         self._marks.note(database.lock_timeout_s)
         with translated(database.path), database.locked():
             return database.checkpoint("TRUNCATE", busy_timeout_s)
+
+    def erase(self, topic: SqliteTopic, partition: int, key: str, *, dry_run: bool) -> Erased:
+        kind = topic.settings.value_kind
+        records = Records(self._database, topic, partition)
+        chain = Chain(self.id, topic.topic.id, partition, kind)
+        erasing = Erasing(self._database, records, chain, kind)
+        if dry_run:
+            return Erased(erasing.count(key))
+        erased = erasing.erase(key)
+        # Also where nothing was left to erase: a crash may have come before this.
+        return Erased(erased, self._empty_wal(BUSY_S))
 
     @spending
     def evict(self, topic: SqliteTopic, partition: int, before: int) -> Offset:
