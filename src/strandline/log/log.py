@@ -66,7 +66,6 @@ from strandline.values import (
     sorted_metadata,
 )
 from strandline.values.arguments import check_flag
-from strandline.values.options import check_options
 from strandline.values.payloads import Encoder, EventOptions, check_encoder, encoded_with
 
 if TYPE_CHECKING:
@@ -150,7 +149,6 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         metadata: Mapping[str, str] | None = None,
         **settings: Unpack[TopicOptions],
     ) -> Topic:
-        check_options("create_topic", settings, TopicOptions.__optional_keys__)
         wanted = topic_settings(settings, sorted_metadata(metadata))
         return self._access.create(name, tenant, wanted, internal=internal).topic
 
@@ -185,8 +183,7 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
 
     def set_quota(self, tenant: str, **limits: Unpack[QuotaLimits]) -> QuotaUsage:
         """Change the limits of a tenant that are named, None for none. See QuotaLimits."""
-        self._access.check_mode(Mode.WRITE)
-        return self._quotas.change(parse_tenant(tenant), limits)
+        return self._quotas.change(tenant, limits)
 
     def quotas(self) -> Sequence[QuotaUsage]:
         """Return the quota of each tenant that has one, and how much of it is used."""
@@ -344,9 +341,8 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         tenant: str | None = None,
         generation: int | None = None,
     ) -> Mapping[Partition, Offset]:
-        found, whose, name, wanted = self._access.starting(topic, consumer, tenant, starts)
-        generation = check_limit("generation", generation)
-        return self._cursors.register(found, whose, name, wanted, generation)
+        starting = self._access.starting(topic, consumer, tenant, starts)
+        return self._cursors.register(*starting, check_limit("generation", generation))
 
     def claim(
         self, topic: TopicName, consumer: str, partition: int, *, tenant: str | None = None

@@ -23,6 +23,7 @@ from strandline.values import (
     Mode,
     Tenant,
     TopicSettings,
+    parse_tenant,
 )
 from strandline.values.errors import QuotaError
 from strandline.values.internal_topics import QUOTAS_TOPIC
@@ -204,11 +205,16 @@ class Quotas:
 
     # --- quotas ---
 
-    def change(self, tenant: Tenant | None, named: QuotaLimits) -> QuotaUsage:
+    def change(self, of: str, named: QuotaLimits) -> QuotaUsage:
         """Change the limits that are named."""
+        tenant = parse_tenant(of)
         if tenant is None:
             raise InvalidError("a quota is a tenant's, name one", tenant=None)
         self._check_here()
+        if self._store.mode is not Mode.WRITE:
+            raise InvalidError(
+                "the log was opened in a mode that does not allow this", mode=str(self._store.mode)
+            )
         check_options("set_quota", named, QuotaLimits.__optional_keys__)
         limits = {
             name: check_limit(name, limit)
@@ -263,10 +269,6 @@ class Quotas:
         return self._store.find_topic(None, QUOTAS_TOPIC)
 
     def _made(self) -> StoredTopic:
-        if self._store.mode is not Mode.WRITE:
-            raise InvalidError(
-                "the log was opened in a mode that does not allow this", mode=str(self._store.mode)
-            )
         return self._store.create_topic(QUOTAS_TOPIC, None, TopicSettings())
 
     def _topics_of(self, tenant: Tenant) -> Sequence[StoredTopic]:

@@ -21,6 +21,7 @@ from strandline.values import (
 )
 from strandline.values.batches import check_schema, decode_schema
 from strandline.values.names import RESERVED_PREFIX
+from strandline.values.options import check_options
 from strandline.values.payload_schema import check_payload_schema, encode_payload_schema
 
 _NEAR_MAX = 3
@@ -103,6 +104,7 @@ def unknown_topic(name: str, names: Iterable[str]) -> InvalidError:
 
 def topic_settings(options: TopicOptions, metadata: tuple[tuple[str, str], ...]) -> TopicSettings:
     """Return the settings that a call of `create_topic` asks for."""
+    check_options("create_topic", options, TopicOptions.__optional_keys__)
     kind = ValueKind.parse(options.get("value_kind", ValueKind.EVENT))
     chosen: dict[str, Any] = {**options}
     declared = chosen.pop("payload_schema", None)
