@@ -222,6 +222,7 @@ async def _on_loop(log: sl.Log, name: str, **given: Any) -> object:
 
 CALLS: dict[str, Callable[[World], Call]] = {
     # The log.
+    "is_erased": lambda w: _call(sl.is_erased, record=next(iter(w.log.read("events", 0, 0)))),
     "Log.ack": lambda w: _call(w.log.ack, topic="events", consumer="c", partition=0, end=1),
     "Log.add_partitions": lambda w: _call(w.log.add_partitions, topic="events", partitions=4),
     "Log.append": lambda w: Call(w.log.append, _append(w)),

@@ -16,6 +16,7 @@ NOT_ATTACKED: dict[str, str] = {
             *("Publication", "ViewHealth", "Predicate", "Scope", "ScopedSubscription"),
             *("Subscription", "Assignment", "CopiedSegment.epoch_run", "SavedPartition"),
             *("SavedView", "Scan", "Counters.count"),
+            *("ErasureReport", "Quota", "QuotaUsage"),
         ),
         _RESULTS,
     ),

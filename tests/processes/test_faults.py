@@ -21,10 +21,10 @@ ELSEWHERE = {
         *("_holder", "suspect", "clear_suspicion", "_is_in_use"),
         *("_wal_bytes", "_check_outside"),
     },
-    "file": {"load_manifest", "replace", "_read", "_may_still_write"},
+    "file": {"load_manifest", "replace", "_read", "_may_still_write", "clear"},
 }
-#: Copies of a log have a sweep of their own, see tests/log/test_copies.py.
-COPIES = ("copying.py", "shortening.py")
+#: Copies of a log and erasures have sweeps of their own, see tests/log.
+COPIES = ("copying.py", "shortening.py", "erasing.py")
 
 
 @pytest.mark.heavy

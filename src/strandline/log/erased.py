@@ -5,7 +5,7 @@ from typing import Final
 import msgspec
 
 from strandline.log.history import Body, EventBody
-from strandline.values import Record, ValueKind
+from strandline.values import InvalidError, Record, ValueKind
 from strandline.values.event import Event
 
 ERASED_KIND: Final = "strandline.erased"
@@ -56,6 +56,8 @@ def erased_digest(body: Body) -> bytes | None:
 def is_erased(record: Record) -> bool:
     """Whether a record was erased: its offset and time are left, and in a topic with a proof
     the digest of what it was."""
+    if not isinstance(record, Record):
+        raise InvalidError("this is no record of a log", type=type(record).__name__)
     value = record.value
     if isinstance(value, Event):
         return value.kind == ERASED_KIND
