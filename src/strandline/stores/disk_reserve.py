@@ -4,6 +4,7 @@ Acks, leases, trims and drops may use it; appends take new space only while it i
 a full disk refuses appends first, and what frees space goes on.
 """
 
+import contextlib
 import errno
 from collections.abc import Callable
 from typing import Final, TypeVar
@@ -54,7 +55,17 @@ class DiskReserve:
         self._unchecked_bytes = _PIECE_BYTES
 
     def replenish(self) -> None:
-        """Have all of it; OSError where there is no room for that."""
+        """Have all of it; OSError where there is no room for that.
+
+        Whatever else is wrong with the file, appends go on without it.
+        """
+        try:
+            self._fill()
+        except OSError as error:
+            if is_full(error):
+                raise
+
+    def _fill(self) -> None:
         wanted = self._size_bytes()
         try:
             known = self._io.stat(self._path).size
@@ -68,7 +79,8 @@ class DiskReserve:
             # Where a file system reserves nothing ahead, zeros do.
             self._io.pwrite(fd, bytes(wanted - known), known)
         except OSError:
-            self._io.truncate(fd, known)
+            with contextlib.suppress(OSError):
+                self._io.truncate(fd, known)
             raise
         finally:
             self._io.close(fd)
@@ -81,20 +93,20 @@ class DiskReserve:
         """Whether some of it was given back, and is missing since."""
         try:
             return self._io.stat(self._path).size < self._size_bytes()
-        except FileNotFoundError:
+        except OSError:
             return False
 
     def release(self) -> bool:
         """Give a piece of it back to the file system; False if nothing is left."""
         try:
             fd = self._io.open(self._path, "write")
-        except FileNotFoundError:
+            try:
+                known = self._io.size(fd)
+                self._io.truncate(fd, max(0, known - max(_PIECE_BYTES, known // 4)))
+            finally:
+                self._io.close(fd)
+        except OSError:
             return False
-        try:
-            known = self._io.size(fd)
-            self._io.truncate(fd, max(0, known - max(_PIECE_BYTES, known // 4)))
-        finally:
-            self._io.close(fd)
         return known > 0
 
     def spend(self, work: Callable[[], R]) -> R:
