@@ -237,7 +237,6 @@ CALLS: dict[str, Callable[[World], Call]] = {
         w.log.set_quota, tenant="acme", bytes_max=10**9, records_per_s=10**6, topics_max=None
     ),
     "Log.erase": lambda w: _call(w.log.erase, topic="events", key="a", dry_run=True),
-    "Log.quotas": lambda w: _call(w.log.quotas),
     "Log.declare_payload": lambda w: _call(
         w.log.declare_payload, topic="events", payload_schema=pa.schema({"n": pa.int64()})
     ),
