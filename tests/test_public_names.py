@@ -25,6 +25,7 @@ HELD = (
 )
 #: What a log has besides what the contract says.
 BESIDES = {
+    *("set_quota", "quotas", "erase"),
     *("close", "consumer", "describe", "durability_max", "id", "mode", "queue_depth"),
     *("event", "metrics", "scan", "scope", "subscribe"),
 }
