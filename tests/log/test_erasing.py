@@ -122,7 +122,9 @@ def test_bytes_are_erased(log: Log) -> None:
 
     records = list(log.read("frames", 0, 0))
     assert [sl.is_erased(each) for each in records] == [False, True, False]
-    assert SECRET.encode() not in records[1].value
+    value = records[1].value
+    assert isinstance(value, bytes)
+    assert SECRET.encode() not in value
     assert not log.verify("frames", expected=[head])[0].findings
 
 

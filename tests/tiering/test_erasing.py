@@ -93,7 +93,7 @@ class FailingObjects(MemoryObjects):
             if self.fails_at < 0:
                 raise UnavailableError("planted")
 
-    def put(self, name: str, content: bytes) -> str | bytes | None:
+    def put(self, name: str, content: bytes) -> str | None:
         self._count()
         return super().put(name, content)
 
