@@ -33,3 +33,17 @@ def test_an_append_is_part_of_the_trace_of_its_request(
     assert one.split("-")[1] == TRACE
     assert one != PARENT
     assert last.headers["traceparent"].split("-")[1] != TRACE
+
+
+def test_an_append_to_a_stream_is_part_of_the_trace_of_its_request(
+    serve: Callable[..., Served],
+) -> None:
+    with sl.open("memory:", telemetry=TracerProvider()) as log:
+        with serve(log).client() as http:
+            path = "/v1/stream/chats"
+            assert http.put(path, headers={"content-type": "application/json"}).is_success
+            answer = http.post(path, json=[{"n": 1}], headers={"traceparent": PARENT})
+            assert answer.is_success
+        (record,) = log.read("chats", 0, 0)
+
+    assert record.headers["traceparent"].split("-")[1] == TRACE

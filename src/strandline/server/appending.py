@@ -1,14 +1,13 @@
 """Appending over HTTP."""
 
 from collections.abc import Iterable
-from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
 from typing import Any, Final
 
 import msgspec
 from starlette.responses import Response
 
-from strandline.log import AppendTerms, AsyncReceipt, Log, Receipt, parts_of
+from strandline.log import AppendTerms, AsyncReceipt, Log, Receipt
 from strandline.log.off_loop import in_thread
 from strandline.server.bodies import (
     CLOUD_EVENT,
@@ -91,7 +90,7 @@ async def append_records(call: Call) -> Response:
         decode = (body, call.request.headers, kind, query.key, call.settings.body_bytes_max)
         given = await by_size(body, values_of, *decode)
         try:
-            with _continued(call):
+            with call.continued():
                 if len(given.values) > _MANY:
                     log = call.log.blocking
                     return await in_thread(_append_many, log, topic, kind, given, terms)
@@ -102,12 +101,6 @@ async def append_records(call: Call) -> Response:
             # It was dropped since it was looked up, and perhaps created again.
             call.topics.forget(topic)
     raise AssertionError
-
-
-def _continued(call: Call) -> AbstractContextManager[None]:
-    """Return a block for an append that is part of the trace of its request."""
-    tracing = parts_of(call.log.blocking).tracing
-    return nullcontext() if tracing is None else tracing.continuing(call.request.headers)
 
 
 async def _append(

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 from urllib.parse import unquote
@@ -9,7 +10,7 @@ from urllib.parse import unquote
 import msgspec
 from starlette.requests import ClientDisconnect, Request
 
-from strandline.log import AsyncLog
+from strandline.log import AsyncLog, parts_of
 from strandline.log.off_loop import in_thread
 from strandline.server.caller import Caller
 from strandline.server.known_topics import KnownTopics
@@ -68,6 +69,11 @@ class Call:
             return unquote(self.request.path_params[name], errors="strict")
         except UnicodeDecodeError as error:
             raise InvalidError("the path is UTF-8", part=name) from error
+
+    def continued(self) -> AbstractContextManager[None]:
+        """Return a block for an append that is part of the trace of its request."""
+        tracing = parts_of(self.log.blocking).tracing
+        return nullcontext() if tracing is None else tracing.continuing(self.request.headers)
 
     @property
     def partition(self) -> int:

@@ -161,7 +161,8 @@ async def append_to_stream(call: Call) -> Response:
         await by_size(body, messages_of, body, is_json=stream.settings.is_json) if body else []
     )
     terms = {} if durability is None else {"durability": durability}
-    done = await call.durable.append(stream, messages, mark, **terms)
+    with call.continued():
+        done = await call.durable.append(stream, messages, mark, **terms)
     return _answer(done, mark, has_body=bool(body))
 
 

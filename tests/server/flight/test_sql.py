@@ -17,6 +17,9 @@ adbc = pytest.importorskip("adbc_driver_flightsql.dbapi", reason="the ADBC drive
 
 pytestmark = pytest.mark.slow
 
+#: Larger than what is sent ahead, and so not over before it is read.
+MUCH = "select range || 'TEXT' from range(200000)".replace("TEXT", "x" * 1000)
+
 
 def connected(served: FlightServed, token: str | None = None) -> Any:
     headers = {} if token is None else {"adbc.flight.sql.authorization_header": f"Bearer {token}"}
@@ -268,14 +271,48 @@ def test_a_statement_that_takes_too_much_memory_is_ended(
         assert answer(cursor, "select 1") == [(1,)]
 
 
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "select range(50000000)",
+        "select length(repeat('x', 1000000000))",
+        "select count(*) from (select unnest(generate_series(1, 100000000)))",
+        "select lpad('x', 1000000000, 'y') from range(3)",
+        "select * from range(length(REPEAT('x', 1000000000)))",
+    ],
+)
+def test_a_function_that_makes_one_value_of_any_size_is_refused(
+    served: FlightServed, sql: str
+) -> None:
+    with connected(served) as connection, connection.cursor() as cursor:
+        with pytest.raises(adbc.Error, match="one value of any size"):
+            answer(cursor, sql)
+        assert answer(cursor, "select count(*) from range(5)") == [(5,)]
+
+
+def test_a_token_has_no_more_than_half_of_the_statements(
+    serve_flight: Callable[..., FlightServed], log: Log
+) -> None:
+    served = serve_flight(log, ServerSettings(sql_queries_max=3))
+    with (
+        connected(served) as one,
+        connected(served) as other,
+        one.cursor() as held,
+        other.cursor() as cursor,
+    ):
+        held.execute(MUCH)
+        with pytest.raises(adbc.Error, match="this token runs too many SQL statements"):
+            answer(cursor, "select 1")
+        held.fetch_arrow_table()
+
+
 def test_only_so_many_statements_run_at_a_time(
     serve_flight: Callable[..., FlightServed], log: Log
 ) -> None:
     served = serve_flight(log, ServerSettings(sql_queries_max=1))
     with connected(served) as one, connected(served) as other:
         with one.cursor() as held, other.cursor() as cursor:
-            # Larger than what is sent ahead, and so not over before it is read.
-            held.execute("select repeat('x', 1000) from range(200000)")
+            held.execute(MUCH)
             with pytest.raises(adbc.Error, match="too many SQL statements"):
                 answer(cursor, "select 1")
             held.fetch_arrow_table()

@@ -24,7 +24,7 @@ class FlightCalls:
         self._clock = clock
         self._lock = threading.Lock()
         self._open: Counter[str] = Counter()
-        self._queries = 0
+        self._queries: Counter[str] = Counter()
         self._limits: dict[object, tuple[float, Callable[[], None]]] = {}
         self._wakes: set[Callable[[], None]] = set()
         self._ended = threading.Event()
@@ -56,17 +56,25 @@ class FlightCalls:
                     del self._open[caller.id]
 
     @contextlib.contextmanager
-    def one_query(self) -> Iterator[None]:
-        """Count an SQL statement within the block; RequestError if there are too many."""
+    def one_query(self, caller: Caller) -> Iterator[None]:
+        """Count an SQL statement within the block; RequestError if there are too many.
+
+        One token has half of them at most.
+        """
+        most = self._settings.sql_queries_max
         with self._lock:
-            if self._queries >= self._settings.sql_queries_max:
+            if self._queries[caller.id] >= max(1, most // 2):
+                raise RequestError(429, "this token runs too many SQL statements, try again")
+            if self._queries.total() >= most:
                 raise RequestError(503, "the server runs too many SQL statements, try again")
-            self._queries += 1
+            self._queries[caller.id] += 1
         try:
             yield
         finally:
             with self._lock:
-                self._queries -= 1
+                self._queries[caller.id] -= 1
+                if not self._queries[caller.id]:
+                    del self._queries[caller.id]
 
     @contextlib.contextmanager
     def within(self, seconds: float, act: Callable[[], None]) -> Iterator[None]:

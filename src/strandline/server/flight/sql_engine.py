@@ -5,7 +5,7 @@ Python's variables, with its configuration locked, and with limits of memory and
 """
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import duckdb
@@ -22,6 +22,8 @@ from strandline.server.settings import ServerSettings
 from strandline.values import InvalidError, Topic
 
 _ROWS: Final = 16 * 1024
+#: How many times as long as it may compute the rows of a statement may take to be read.
+_READING: Final = 10
 _CONFIGURATION: Final = {
     "allow_community_extensions": "false",
     "allow_unsigned_extensions": "false",
@@ -76,6 +78,7 @@ class SqlEngine:
                 reader = connection.execute(sql, list(values)).to_arrow_reader(_ROWS)
             yield reader.schema
             while True:
+                within.check_reader()
                 try:
                     with within(), _in_words(self._settings):
                         batch = reader.read_next_batch()
@@ -86,14 +89,14 @@ class SqlEngine:
     @contextlib.contextmanager
     def _running(
         self, caller: Caller, sql: str
-    ) -> Iterator[tuple[duckdb.DuckDBPyConnection, Callable[[], Any]]]:
-        with self._calls.one_query(), contextlib.closing(self._database()) as connection:
+    ) -> Iterator[tuple[duckdb.DuckDBPyConnection, "_Budget"]]:
+        with self._calls.one_query(caller), contextlib.closing(self._database()) as connection:
             budget = _Budget(self._settings.sql_timeout_s, self._calls, self._clock, connection)
-            with budget.spending(), _in_words(self._settings):
+            with budget(), _in_words(self._settings):
                 for name, topic in self._tables(caller, tables_of(connection, sql)):
                     _register(connection, name, scan(self._log, topic))
                 connection.execute("SET lock_configuration = true")
-            yield connection, budget.spending
+            yield connection, budget
 
     def _database(self) -> duckdb.DuckDBPyConnection:
         most = self._settings.sql_memory_bytes_max
@@ -127,7 +130,7 @@ class SqlEngine:
 
 
 class _Budget:
-    """The time that a statement may compute, which a reader that is slow does not use up."""
+    """The time that a statement may compute, and that its rows may take to be read."""
 
     def __init__(
         self,
@@ -137,12 +140,21 @@ class _Budget:
         connection: duckdb.DuckDBPyConnection,
     ) -> None:
         self._left = seconds
+        self._readable_s = seconds * _READING
+        self._readable_until = clock.monotonic() + self._readable_s
         self._calls = calls
         self._clock = clock
         self._connection = connection
 
+    def check_reader(self) -> None:
+        """Raise RequestError if the rows are read so slowly that others have to wait."""
+        if self._clock.monotonic() > self._readable_until:
+            raise RequestError(
+                408, f"the rows were not read within {self._readable_s:.0f} s, read less at a time"
+            )
+
     @contextlib.contextmanager
-    def spending(self) -> Iterator[None]:
+    def __call__(self) -> Iterator[None]:
         """Count the time of the block; a statement that has none left is interrupted."""
         begun = self._clock.monotonic()
         try:

@@ -14,6 +14,11 @@ CATALOG, SCHEMA = "strandline", "main"
 _FUNCTIONS: Final = frozenset(
     {"range", "generate_series", "unnest", "repeat", "repeat_row", "json_each", "json_tree"}
 )
+#: What makes a value as large as an argument says: no limit of DuckDB's holds for one value.
+_LARGE: Final = frozenset(
+    {"array_resize", "bar", "format", "generate_series", "list_resize", "lpad", "printf"}
+    | {"range", "repeat", "rpad"}
+)
 
 
 class NamedTable(NamedTuple):
@@ -36,12 +41,16 @@ def tables_of(connection: duckdb.DuckDBPyConnection, sql: str) -> list[str]:
         )
     found: list[NamedTable] = []
     local: set[str] = set()
+    as_tables: list[Any] = []
     for node in _nodes(_parsed(connection, sql)):
         kind = node.get("type")
         if kind == "BASE_TABLE":
             found.append(NamedTable(node["table_name"], node["catalog_name"], node["schema_name"]))
         elif kind == "TABLE_FUNCTION":
             _check_function(node["function"]["function_name"])
+            as_tables.append(node["function"])
+        elif node.get("class") == "FUNCTION" and not any(node is each for each in as_tables):
+            _check_value(node["function_name"])
         elif kind == "SHOW_REF":
             raise InvalidError("a statement is one SELECT over topics; GetTables lists them")
         for each in (node.get("cte_map") or {}).get("map", ()):
@@ -87,6 +96,15 @@ def _check_function(name: str) -> None:
             "a statement reads topics, and no other functions than these",
             function=name,
             known=sorted(_FUNCTIONS),
+        )
+
+
+def _check_value(name: str) -> None:
+    if name.lower() in _LARGE:
+        raise InvalidError(
+            "this function may make one value of any size, and is refused; rows of numbers come"
+            " from FROM range(…)",
+            function=name,
         )
 
 
