@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import shutil
 import threading
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from strandline.io import SystemIo
 from strandline.log import Log
+from strandline.stores.files.tail import FENCE_AT
 from strandline.testing.faulty_io import FaultyIo, Operation, OperationKind
 from strandline.values import Durability, Event, FailedError, StrandlineError
 from tests.logs import file_log
@@ -17,6 +19,7 @@ NUMBERS = range(3)
 SYNCS: tuple[OperationKind] = ("sync",)
 REPLACES: tuple[OperationKind] = ("replace",)
 OPENS: tuple[OperationKind] = ("open",)
+CHANGES = {"open", "pwrite", "truncate", "preallocate", "replace", "unlink", "sync"}
 PATIENCE_S = 20.0
 
 
@@ -33,8 +36,8 @@ def after_a_failed_sync(path: str) -> None:
             log.append("orders", Event("made", NUMBERS[-1]), durability=Durability.DURABLE)
 
 
-def numbers_in(path: str) -> list[object]:
-    with file_log(path, mode="read") as log:
+def numbers_in(path: str, mode: str = "read") -> list[object]:
+    with file_log(path, mode=mode) as log:
         return [record.payload for record in log.read("orders", 0, 0)]
 
 
@@ -54,6 +57,57 @@ def test_what_is_copied_into_a_new_epoch_stays_readable_until_it_is_there(tmp_pa
     with file_log(path) as log:
         log.append("orders", Event("made", 3))
     assert numbers_in(path) == [*NUMBERS, 3]
+
+
+def after_a_loss_of_power(path: str) -> None:
+    """Leave a log whose records are durable, and whose tail did not survive."""
+    with file_log(path) as log:
+        log.create_topic("orders")
+        for number in NUMBERS:
+            log.append("orders", Event("made", number))
+        log.sync("orders", 0)
+    for tail in Path(path).rglob("*.tail"):
+        tail.write_bytes(bytes(tail.stat().st_size))
+
+
+def append_until(path: str, io: FaultyIo) -> None:
+    """Append where the machine was started again, as far as `io` lets it."""
+    io.reboot()
+    with contextlib.suppress(StrandlineError), file_log(path, io=io) as log:
+        log.append("orders", Event("made", 3))
+
+
+@pytest.mark.parametrize("mode", ["read", "write"])
+def test_nothing_is_hidden_while_a_writer_begins_after_a_loss_of_power(
+    tmp_path: Path, mode: str
+) -> None:
+    """It comes to its end after any change that it makes to the files."""
+    left = tmp_path / "left"
+    after_a_loss_of_power(str(left / "log"))
+    healthy, counts, is_fenced = tmp_path / "healthy", set(), set()
+    shutil.copytree(left, healthy)
+    io = FaultyIo(SystemIo())
+    append_until(str(healthy / "log"), io)
+    changes = [n for n, each in enumerate(io.operations, 1) if each.kind in CHANGES]
+
+    for nth in changes:
+        trial = tmp_path / str(nth)
+        shutil.copytree(left, trial)
+        io = FaultyIo(SystemIo())
+        io.fail(nth + 1, errno.EIO, forever=True)
+        append_until(str(trial / "log"), io)
+
+        found = numbers_in(str(trial / "log"), mode)
+        assert found in ([*NUMBERS], [*NUMBERS, 3]), io.operations[nth - 1]
+        counts.add(len(found))
+        is_fenced.add(any(map(_is_fence, io.operations)))
+
+    assert counts == {len(NUMBERS), len(NUMBERS) + 1}
+    assert is_fenced == {False, True}
+
+
+def _is_fence(operation: Operation) -> bool:
+    return operation.kind == "pwrite" and operation.offset == FENCE_AT
 
 
 def test_a_segment_that_a_fenced_writer_begins_meanwhile_costs_nothing(tmp_path: Path) -> None:

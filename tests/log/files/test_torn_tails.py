@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from strandline.io import SystemIo
+from strandline.stores.files import partition
 from strandline.stores.files.partition import PartitionFiles
 from strandline.stores.files.tail import END_BYTES, FENCE_AT, Fence, pack_fence
 from strandline.values import Durability, Event
@@ -50,9 +51,9 @@ def test_the_frames_have_what_a_torn_end_has_not(tmp_path: Path, word: int, mark
     assert numbers_in(tmp_path / "log") == list(range(11))
 
 
-def fenced(path: Path, *, end: int | None) -> None:
+def fenced(path: Path, *, end: int | None, word: int = 40) -> None:
     """Have a torn end and a fence of a successor that was killed before it began."""
-    torn(path, word=40, mark=5)
+    torn(path, word=word, mark=5)
     with file_log(str(path), mode="read") as log:
         topics: Any = log._store.topics()  # noqa: SLF001 - For the partition's files.
         (files,) = topics[0].partitions
@@ -64,13 +65,48 @@ def fenced(path: Path, *, end: int | None) -> None:
     io.close(fd)
 
 
-@pytest.mark.parametrize(("end", "seen"), [(8, 8), (None, 5)])
-def test_no_reader_goes_beyond_the_fence_of_a_torn_end(
-    tmp_path: Path, end: int | None, seen: int
-) -> None:
-    fenced(tmp_path / "log", end=end)
+def test_no_reader_goes_beyond_the_fence_of_a_torn_end(tmp_path: Path) -> None:
+    fenced(tmp_path / "log", end=8)
 
-    assert numbers_in(tmp_path / "log") == list(range(seen))
+    assert numbers_in(tmp_path / "log") == list(range(8))
+
+
+@pytest.mark.parametrize("word", [40, END_BYTES], ids=["torn", "whole"])
+def test_a_fence_that_has_no_end_hides_nothing_that_was_acknowledged(
+    tmp_path: Path, word: int
+) -> None:
+    """Who fences has found the end torn; its writer may have gone on, and stored the rest."""
+    fenced(tmp_path / "log", end=None, word=word)
+
+    assert numbers_in(tmp_path / "log") == list(range(10))
+    with file_log(str(tmp_path / "log"), mode="read") as log:
+        assert log.marks("t", 0).durable >= 5
+
+
+@pytest.mark.parametrize("word", [40, END_BYTES], ids=["torn", "whole"])
+def test_a_fence_that_has_no_end_hides_nothing_from_a_reader_that_saw_less(
+    tmp_path: Path, word: int
+) -> None:
+    path = tmp_path / "log"
+    with file_log(str(path)) as log:
+        log.create_topic("t")
+        log.append("t", Event("made", -1))
+    with file_log(str(path), mode="read") as reader:
+        assert reader.marks("t", 0).high == 1
+        fenced(path, end=None, word=word)
+
+        assert [record.payload for record in reader.read("t", 0, 0)] == list(range(-1, 10))
+
+
+@pytest.mark.parametrize("word", [40, END_BYTES], ids=["torn", "whole"])
+def test_a_reader_that_stops_at_the_durable_mark_of_a_fence_without_an_end_is_noticed(
+    tmp_path: Path, word: int
+) -> None:
+    bug = Bug("hidden", partition, "_sealed_end", "end if _ else _", "end._replace(next=5)")
+    fenced(tmp_path / "log", end=None, word=word)
+
+    with bug.planted():
+        assert numbers_in(tmp_path / "log") != list(range(10))
 
 
 def test_a_reader_that_goes_beyond_the_fence_of_a_torn_end_is_noticed(tmp_path: Path) -> None:

@@ -216,7 +216,7 @@ class PartitionFiles:
     def _tail_state(self, manifest: Manifest, file: OpenFile, tail: Tail, end: End) -> State:
         """Return the state read from a tail that agrees with the manifest."""
         if tail.fence is not None:
-            end = self._sealed_end(tail.fence, tail, end, manifest.active.base)
+            end = _sealed_end(tail.fence, end)
         if end.segment != manifest.active.number:
             # Between the manifest of a new segment and its first frame.
             end = end._replace(
@@ -250,27 +250,14 @@ class PartitionFiles:
         now = read_tail(self._io, file.fd, self._tail_seed).end
         return now is not None and now.next == end.next
 
-    def _sealed_end(self, fence: Fence, tail: Tail, end: End, base: int) -> End:
-        """Return the end of a fenced epoch whose successor has not shown itself yet."""
-        if fence.next != UNSEALED:
-            return end._replace(next=fence.next, position=fence.position)
-        # Whatever lies beyond these may be a fenced writer's.
-        if self._seen is not None:
-            state = self._seen.state
-            return end._replace(next=state.marks.high, position=state.position)
-        if tail.durable is not None and tail.durable.segment == end.segment:
-            return end._replace(next=tail.durable.next, position=tail.durable.position)
-        return end._replace(next=base, position=FRAMES_AT)
-
     def _without_end(self, manifest: Manifest, tail: Tail) -> State | None:
-        """Return the state where a killed process has left no end; None as `_state_of`."""
+        """Return the state where the tail has no end; None as `_state_of`."""
         fence = tail.fence
         if fence is None:
             return self._found_state(manifest, tail)
         newest = self.place.load_manifest()
         if newest is None or newest.epoch != manifest.epoch:
             return None
-        # Frames beyond the fence may be a fenced writer's.
         self._manifest = newest
         found = self.find_end(newest, tail.durable)
         end = End(
@@ -278,9 +265,7 @@ class PartitionFiles:
             *(found.position, found.next, found.last_us, newest.low, found.crc, 0),
             found.size_bytes,
         )
-        sealed = self._sealed_end(fence, tail, end, newest.active.base)
-        durable = newest.active.base if tail.durable is None else tail.durable.next
-        return state_at(newest, sealed, durable, self.known_durable)
+        return state_at(newest, _sealed_end(fence, end), found.durable, self.known_durable)
 
     def _found_state(self, manifest: Manifest, tail: Tail) -> State:
         """Return the state read from the frames, where the tail is older than they are."""
@@ -432,6 +417,15 @@ class PartitionFiles:
         if start < now.local:
             raise TrimmedError(now.local, partition=self.place.partition, offset=start)
         return now
+
+
+def _sealed_end(fence: Fence, end: End) -> End:
+    """Return the end of a fenced epoch whose successor has not shown itself yet.
+
+    Whatever lies beyond a fence with an end may be a fenced writer's. One without has met a
+    tail without an end: what was being written then was the last, and every successor keeps it.
+    """
+    return end if fence.next == UNSEALED else end._replace(next=fence.next, position=fence.position)
 
 
 _NOTHING = Marks(Offset(0), Offset(0), Offset(0))
