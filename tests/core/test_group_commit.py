@@ -233,6 +233,55 @@ def test_a_failure_elsewhere_ends_the_wait(log: Log) -> None:
     assert {type(each) for each in outcomes} == {sl.UnknownError}
 
 
+def is_closed(log: Log) -> bool:
+    try:
+        log.marks("t", 0)
+    except sl.ClosedError:
+        return True
+    return False
+
+
+def append_by_text(log: Log) -> None:
+    # Not the one object that a literal is.
+    given: Any = b"durable".decode()
+    log.append("t", sl.Event("k"), durability=given)
+
+
+def append_two(log: Log) -> None:
+    log.append_many("t", [sl.Event("k"), sl.Event("k")], durability="durable")
+
+
+def append_one(log: Log) -> None:
+    log.append("t", sl.Event("k"), durability="durable")
+
+
+@pytest.mark.parametrize("append", [append_one, append_by_text, append_two])
+def test_an_append_whose_log_is_closed_while_it_waits_is_not_called_refused(
+    log: Log, append: Callable[[Log], None]
+) -> None:
+    raised: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            append(log)
+        except sl.StrandlineError as error:
+            raised.append(error)
+
+    waiting = threading.Thread(target=work)
+    closing = threading.Thread(target=log.close)
+    high = log.marks("t", 0).high
+    with syncing(log):
+        waiting.start()
+        until(lambda: log.marks("t", 0).high > high)
+        closing.start()
+        until(lambda: is_closed(log))
+    waiting.join(WAIT_S)
+    closing.join(WAIT_S)
+
+    # It is stored: either the sync was made for it, or that is not known.
+    assert {type(each) for each in raised} <= {sl.UnknownError}
+
+
 def test_a_child_of_a_fork_gets_closed_error_while_threads_wait(log: Log) -> None:
     with blocked(log, 2):
         child = os.fork()

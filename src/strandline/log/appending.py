@@ -12,7 +12,7 @@ from strandline.log.draft_columns import COLUMNS_MIN, EventColumns, size_of
 from strandline.log.event_rows import EventRows
 from strandline.log.metrics import LogCounts
 from strandline.log.quotas import Quotas
-from strandline.log.receipts import Part, Receipt, Receipts, handed_back
+from strandline.log.receipts import Part, Receipt, Receipts, finish, handed_back
 from strandline.log.results import TopicName, Value
 from strandline.log.retention import Retention
 from strandline.log.scheduling import scheduled, scheduled_each
@@ -321,7 +321,7 @@ class Appends:
                 return None
             self._count(lane, len(values) if type(values) is list else 1, short.size_of(values))
             if level is _DURABLE:
-                outcome.wait(level)
+                finish(outcome.wait, level)
         except UnavailableError as error:
             raise handed_back(error, values) from error.__cause__
         return outcome  # type: ignore[no-any-return]

@@ -1,7 +1,7 @@
 """What an append returns: places in what one or more requests came to."""
 
 from asyncio import Future
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
@@ -230,6 +230,17 @@ def handed_back(error: UnavailableError, offered: object) -> UnavailableError:
     if error.write is not None:
         error.write = offered
     return error.with_traceback(None)
+
+
+def finish(wait: Callable[..., object], *args: object) -> None:
+    """Wait for what is written: UnknownError if its log is closed meanwhile.
+
+    Its caller has no receipt yet that would distinguish this from a write not taken.
+    """
+    try:
+        wait(*args)
+    except ClosedError as error:
+        raise UnknownError(error) from error
 
 
 def _wanted(

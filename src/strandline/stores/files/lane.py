@@ -9,6 +9,7 @@ from uuid import UUID
 
 from strandline.clock import Clock
 from strandline.log.open_state import closed_log
+from strandline.log.receipts import finish
 from strandline.log.store import AppendRequest, Placement
 from strandline.stores.closing import close_each
 from strandline.stores.file_errors import unavailable
@@ -20,7 +21,7 @@ from strandline.stores.files.partition_writer import PartitionWriter
 from strandline.stores.files.syncing import MarkListener
 from strandline.stores.files.topics import TopicEntry
 from strandline.stores.files.writing_settings import WritingSettings
-from strandline.values import ClosedError, Durability, Event, FailedError, UnknownError
+from strandline.values import Durability, Event, FailedError
 from strandline.writes import Channel, Coordinator, Settings, WriteMetrics, WriteReceipt
 from strandline.writes.metrics import merged
 
@@ -238,11 +239,7 @@ class Lane:
 
 def _finish(receipt: Any) -> None:
     """Wait for the level that an append requested, where Python has to."""
-    try:
-        receipt.wait()
-    except ClosedError as error:
-        # The caller has no receipt that would distinguish this from a write not taken.
-        raise UnknownError(error) from error
+    finish(receipt.wait)
 
 
 class Lanes:
