@@ -1,6 +1,7 @@
 """The core under faults: every call through the seam fails once, and planted bugs are caught."""
 
 import errno
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 import strandline as sl
 from strandline.io import SystemIo
 from strandline.log import Log
+from strandline.stores.files.tail import FENCE_AT
 from strandline.testing import FakeClock, FaultyIo
 from strandline.values import StrandlineError
 from tests.core.plain import needs_core
@@ -170,3 +172,35 @@ def test_planted_bugs_of_the_hand_over_are_caught(tmp_path: Path, bug: str) -> N
     is_right = [each.offset for each in receipts] == [1, 2, 3, 4] and found == [0, 1, 2]
     assert not is_right
     assert lane_of(log) is not None
+
+
+@pytest.mark.parametrize("is_compiled", [False, True], ids=["plain", "core"])
+def test_an_append_whose_fence_cannot_be_read_is_not_acknowledged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_compiled: bool
+) -> None:
+    """A tail that was cut before its fence may have been fenced."""
+    monkeypatch.setattr("strandline.stores.files.compiled_lane.IS_COMPILED", is_compiled)
+    io = FaultyIo(SystemIo())
+    with file_log(str(tmp_path / "log"), io=io, clock=FakeClock(), exclusive=True) as log:
+        log.create_topic("t")
+        fast(log, core=is_compiled)
+        (tail,) = tmp_path.rglob("*.tail")
+        os.truncate(tail, FENCE_AT)
+
+        with pytest.raises(sl.UnknownError):
+            log.append("t", sl.Event("new"))
+
+    assert stored(tmp_path / "log") == ["first", "new", "after"]
+
+
+def test_a_sync_whose_fence_cannot_be_read_is_left_to_python(tmp_path: Path) -> None:
+    io = FaultyIo(SystemIo())
+    log = opened(tmp_path / "log", io, exclusive=True)
+    log.append("t", sl.Event("new"))
+    topics: Any = log._store.topics()  # noqa: SLF001 - For what syncs.
+    commit = topics[0].lanes[0].store.compiled.commit
+    (tail,) = tmp_path.rglob("*.tail")
+    os.truncate(tail, FENCE_AT)
+
+    assert commit.sync() is None
+    log.close()

@@ -73,7 +73,8 @@ void lane_start_writeback(Lane *lane, int64_t from, int64_t to) {
 }
 
 bool lane_pread(Lane *lane, int fd, char *data, size_t length, int64_t at) {
-    memset(data, 0, length);
+    /* What the file does not have is no slot, and not a fence that is missing. */
+    memset(data, 0xff, length);
     if (UNLIKELY(lane->io != Py_None)) {
         PyObject *bytes = PyObject_CallMethod(
             lane->io, "pread", "inL", fd, (Py_ssize_t)length, (long long)at);

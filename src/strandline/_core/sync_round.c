@@ -54,7 +54,8 @@ static Step look_at_path(const SyncPlace *place) {
 }
 
 static Step read_tail(const SyncPlace *place, char *tail) {
-    memset(tail, 0, TAIL_BYTES);
+    /* What the file does not have is no slot, and not a fence that is missing. */
+    memset(tail, 0xff, TAIL_BYTES);
     if (UNLIKELY(place->io != Py_None)) {
         PyObject *bytes = PyObject_CallMethod(place->io, "pread", "iii", place->tail_fd, TAIL_BYTES, 0);
         const char *content = bytes ? PyBytes_AsString(bytes) : NULL;
