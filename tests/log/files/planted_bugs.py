@@ -29,7 +29,7 @@ CRASH_BUGS = [
     Bug(
         "a new segment's name is not synced",
         succession,
-        "make_segment",
+        "_make_segment",
         "io.sync_directory(...)",
         "pass",
     ),
@@ -37,14 +37,14 @@ CRASH_BUGS = [
         "a small file is replaced without a sync of its directory",
         checked,
         "store",
-        "replace_file(...)",
+        "put = partial(...)",
         "from tests.log.files.planted_bugs import NoNames; io = NoNames(io); _",
     ),
     Bug(
         "a small file is renamed before it is synced",
         checked,
         "store",
-        "replace_file(...)",
+        "put = partial(...)",
         "from tests.log.files.planted_bugs import NoContent; io = NoContent(io); _",
     ),
     Bug(
