@@ -107,9 +107,10 @@ PROCESS_BUGS = [
     _sqlite(
         "an append is acknowledged though every fourth is not stored",
         AppendFlusher,
-        "flush",
+        "_store",
         "_.execute('COMMIT')",
-        "connection.execute('COMMIT' if epochs.start % 4 else 'ROLLBACK')",
+        "connection.execute("
+        "'COMMIT' if all(head.high % 4 for head in heads.values()) else 'ROLLBACK')",
     ),
     _sqlite(
         "an append is stored in two transactions",
@@ -415,8 +416,8 @@ PROCESS_BUGS = [
     _file(
         "a cursor is acknowledged and not stored",
         FileKeys,
-        "put",
-        "checked.store(...)",
+        "_place",
+        "checked.place(...)",
         "pass",
     ),
     _file(
