@@ -31,6 +31,9 @@ class Spans:
     def named(self, name: str) -> list[ReadableSpan]:
         return [span for span in self._exporter.get_finished_spans() if span.name == name]
 
+    def names(self) -> set[str]:
+        return {span.name for span in self._exporter.get_finished_spans()}
+
 
 @pytest.fixture
 def spans() -> Spans:
@@ -129,6 +132,7 @@ def test_a_delivery_is_a_span_in_the_trace_of_its_append(
     assert received.parent.span_id == context(sent).span_id
     assert context(received).trace_id == context(sent).trace_id
     assert (received.attributes or {})["messaging.consumer.group.name"] == "billing"
+    assert spans.names() == {"send orders", "receive orders"}
 
 
 def test_a_record_without_a_span_is_delivered_without_one(tmp_path: Path, spans: Spans) -> None:

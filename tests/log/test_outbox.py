@@ -15,7 +15,7 @@ from strandline.values import (
     ConflictError,
     Durability,
     Event,
-    FailedError,
+    FullError,
     InvalidError,
     UnavailableError,
 )
@@ -423,7 +423,7 @@ def test_an_append_that_fails_half_way_lets_nothing_of_its_block_be_committed(
         add(connection, "new")
         receipt = log.append("orders", CREATED)
         connection.execute("PRAGMA max_page_count = 1")
-        with pytest.raises(FailedError, match="full"):
+        with pytest.raises(FullError, match="full"):
             log.append("orders", large)
         with pytest.raises(InvalidError, match="half-way"):
             log.append("orders", CREATED)

@@ -8,6 +8,7 @@ from strandline.log.appending import Appends
 from strandline.log.receipts import Receipt, Receipts
 from strandline.log.results import TopicName, Value
 from strandline.log.terms import Terms
+from strandline.log.topics import is_internal_name
 from strandline.values import Record
 
 
@@ -40,7 +41,10 @@ class Tracing(Protocol):
 
 
 class TracedAppends:
-    """Appends values, each append with a span that its events carry in their headers."""
+    """Appends values, each append with a span that its events carry in their headers.
+
+    What the log itself keeps in topics has none.
+    """
 
     #: The core makes no spans.
     appenders = None
@@ -60,6 +64,8 @@ class TracedAppends:
         may_wait: bool = True,
     ) -> Receipt:
         """As `Appends.append`."""
+        if is_internal_name(_name(topic)):
+            return self._appends.append(topic, value, key, terms, may_wait=may_wait)
         with self._tracing.sending(_name(topic), 1) as span:
             receipt = self._appends.append(
                 topic, span.carried(value), key, terms, may_wait=may_wait
@@ -78,6 +84,8 @@ class TracedAppends:
         may_wait: bool = True,
     ) -> Receipts:
         """As `Appends.append_many`."""
+        if is_internal_name(_name(topic)):
+            return self._appends.append_many(topic, values, keys, terms, may_wait=may_wait)
         with self._tracing.sending(_name(topic), len(values)) as span:
             carried = [span.carried(value) for value in values]
             return self._appends.append_many(topic, carried, keys, terms, may_wait=may_wait)

@@ -22,10 +22,10 @@ from strandline.values import (
     Event,
     InvalidError,
     StrandlineError,
+    Tenant,
     ValueKind,
     check_idempotency_key,
     check_producer_name,
-    parse_tenant,
 )
 from strandline.values._instants import datetime_from_us
 from strandline.values.batches import decode_batch
@@ -43,7 +43,9 @@ async def store_append(call: Call) -> Response:
     port.topics.check_append(call.caller, topic.topic)
     bytes_max = call.settings.body_bytes_max
     about = (port, topic, number, given.appends, bytes_max)
-    if all(port.quotas.is_free(parse_tenant(each.tenant)) for each in given.appends):
+    if all(
+        each.tenant is None or port.quotas.is_free(Tenant(each.tenant)) for each in given.appends
+    ):
         begun = await by_size(body, _begin_all, *about)
     else:
         begun = await in_thread(_begin_all, *about)
