@@ -68,7 +68,7 @@ class Event:
 
         That is a kind that is not 1 to 200 bytes of text without control
         characters; NaN, infinities, keys that are not text, types that are not
-        JSON and nesting beyond 128 levels; half surrogate pairs anywhere; and a
+        JSON and nesting beyond 128 levels; unpaired surrogates anywhere; and a
         time without a time zone. Taken, and read back as plain JSON: a tuple as a list,
         a member of an IntEnum or StrEnum as its value, a subclass of dict or list as one.
         """

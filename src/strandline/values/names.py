@@ -102,7 +102,7 @@ def check_text(value: object, what: str) -> str:
         text.encode()
     except UnicodeEncodeError as error:
         raise InvalidError(
-            f"this {what} holds half of a surrogate pair, which is no character",
+            f"this {what} holds an unpaired surrogate, which no UTF-8 text can have",
             position=error.start,
             value=text,
         ) from None
