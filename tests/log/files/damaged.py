@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from strandline.log import Log
 from strandline.stores.files.frame import HEADER, frame_bytes
+from strandline.stores.files.root import RESERVE
 from strandline.stores.files.segment import FRAMES_AT
 from strandline.values import CorruptError, Event, InvalidError, Record, ValueKind
 from tests.log.files.crashes import PATH, TickingClock
@@ -85,6 +86,8 @@ def reference(seed: int = 0) -> Reference:
         if path.endswith(".segment")
     }
     used = {path: each[-1][1] if each else FRAMES_AT for path, each in frames.items()}
+    # What it holds means nothing.
+    used |= {path: 0 for path in contents_of(tree) if path.rpartition("/")[2] == RESERVE}
     ends = {
         place: sorted(
             base + count
@@ -278,9 +281,9 @@ def check_cursor(log: Log, whole: Reference, damage: Damage, place: Place) -> bo
 def used_bits(whole: Reference) -> dict[str, int]:
     """Return how many bits of each file are in use."""
     return {
-        path: 8 * whole.used.get(path, len(content))
+        path: bits
         for path, content in contents_of(whole.tree).items()
-        if content
+        if (bits := 8 * whole.used.get(path, len(content)))
     }
 
 

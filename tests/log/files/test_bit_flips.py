@@ -11,7 +11,7 @@ import pytest
 from strandline.stores.files.frame import HEADER_BYTES, MAGIC, MAGIC_AT
 from strandline.stores.files.segment import FRAMES_AT
 from tests.log.files import damaged
-from tests.log.files.damaged import WAYS, Reference, check, reference
+from tests.log.files.damaged import WAYS, Reference, check, reference, used_bits
 from tests.model import damage
 from tests.model.damage import contents_of, flip
 from tests.model.disk import Disk
@@ -30,10 +30,9 @@ def whole() -> Reference:
 def small_files(whole: Reference) -> Iterator[str]:
     """Yield one file of each kind that is not a segment, of as small a topic as there is."""
     kinds = {"segment"}
-    contents = contents_of(whole.tree)
-    for path in sorted(contents, key=lambda path: records_behind(whole, path)):
+    for path in sorted(used_bits(whole), key=lambda path: records_behind(whole, path)):
         kind = path.rpartition("/")[2].rpartition(".")[2]
-        if contents[path] and kind not in kinds:
+        if kind not in kinds:
             kinds.add(kind)
             yield path
 
