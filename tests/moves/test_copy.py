@@ -97,6 +97,21 @@ def test_a_copy_goes_on_where_it_was_and_follows_what_changed(ends: tuple[str, s
         assert content(new) == content(old)
 
 
+def test_partitions_that_were_added_since_are_copied(ends: tuple[str, str]) -> None:
+    source, target = ends
+    sl.copy(source, target)
+    with sl.open(source) as log:
+        last = log.describe_topic("orders").settings.partitions
+        log.add_partitions("orders", last + 1)
+        log.append("orders", EVENT, partition=last)
+
+    sl.copy(source, target)
+
+    with sl.open(source, mode="read") as old, sl.open(target, mode="read") as new:
+        assert new.marks("orders", last).high == 1
+        assert content(new) == content(old)
+
+
 def test_a_consumer_goes_on_in_the_copy(ends: tuple[str, str]) -> None:
     source, target = ends
     sl.copy(source, target)

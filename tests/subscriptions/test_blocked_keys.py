@@ -1,6 +1,7 @@
 """on_dead_letter="block-key": later records of a key wait behind its dead letter."""
 
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -237,3 +238,18 @@ def test_a_planted_bug_is_found(
 
     with pytest.raises((AssertionError, IndexError)):
         scenario(log, clock, False)
+
+
+def test_a_record_whose_time_was_past_comes_first_of_its_key_after_a_restart(
+    log: sl.Log, clock: FakeClock, is_shared: bool
+) -> None:
+    past = datetime.fromtimestamp(clock.now_us() / 1e6, UTC) - timedelta(seconds=5)
+    log.append("jobs", sl.Event("job", {"n": 0}, key="a"), deliver_at=past)
+    put(log, "a", None)
+    with joined(log, clock, shared=is_shared) as before:
+        first, other = took(before)
+        assert numbers([first, other]) == [0, 2]
+        before.ack(other)
+
+    with joined(log, clock, shared=is_shared) as after:
+        assert handled(after, clock) == [0, 1]

@@ -10,7 +10,7 @@ from strandline.log.topics import is_internal_name
 from strandline.values import InvalidError, Mode, ValueKind
 from strandline.values.arguments import check_flag
 from strandline.values.erasure import ErasureReport, TopicErasure
-from strandline.values.internal_topics import DEAD_LETTERS_PREFIX
+from strandline.values.internal_topics import DEAD_LETTERS_PREFIX, REDRIVEN_PREFIX
 from strandline.values.names import check_text
 
 
@@ -51,7 +51,7 @@ def erase(
 
 def _concerned(store: Store[StoredTopic], topic: StoredTopic) -> Iterator[StoredTopic]:
     yield topic
-    letters = f"{DEAD_LETTERS_PREFIX}{topic.topic.name}"
-    found = store.find_topic(topic.topic.tenant, letters, fresh=True)
-    if found is not None:
-        yield found
+    for prefix in (DEAD_LETTERS_PREFIX, REDRIVEN_PREFIX):
+        found = store.find_topic(topic.topic.tenant, f"{prefix}{topic.topic.name}", fresh=True)
+        if found is not None:
+            yield found

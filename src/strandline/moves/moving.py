@@ -130,6 +130,8 @@ class _LogMove:
             )
         if found.settings != topic.settings:
             self._new.change_settings(found, lambda _: topic.settings)
+            # With the partitions that were added.
+            found = self._new.find_topic(named.tenant, named.name, fresh=True) or found
         return found
 
     def _compare(self, copied: CopiedPartition) -> None:

@@ -1,9 +1,10 @@
 """Keys with a dead letter that was neither handled after all nor discarded. See design 0110."""
 
 import threading
+from itertools import islice
 from typing import Final, Literal
 
-from strandline.log import Log
+from strandline.log import Log, is_erased
 from strandline.subscriptions.redriving import (
     dead_letter_topic,
     found_redrive_topic,
@@ -17,6 +18,8 @@ OnDeadLetter = Literal["continue", "block-key"]
 """What becomes of later records of the key of a dead letter: they come, or wait behind it."""
 
 _CHOICES: Final = ("continue", "block-key")
+#: How many open letters are read again at each look.
+_ERASED_LOOKS: Final = 16
 
 Key = tuple[int, str]
 """A partition, and a key of its records."""
@@ -76,6 +79,7 @@ class BlockedKeys:
             redriven = found_redrive_topic(self._log, self._topic)
             # Before the letters: one that failed again has a new letter by then.
             settled = [] if redriven is None else self._settled(redriven)
+            self._close_erased(letters)
             self._read_letters(letters)
             if redriven is not None:
                 self._read_redriven(redriven)
@@ -90,10 +94,21 @@ class BlockedKeys:
                 cursors[partition] = found or 0
         return [n for n, (partition, at) in self._carriers.items() if at < cursors[partition]]
 
+    def _close_erased(self, letters: Topic) -> None:
+        """Have letters that were erased since block nothing: the next few, in turn."""
+        low = self._log.marks(letters, 0).low
+        for offset in tuple(islice(self._open, _ERASED_LOOKS)):
+            if offset >= low and is_erased(*self._log.read(letters, 0, offset, offset + 1)):
+                self._close(offset)
+            else:
+                self._open[offset] = self._open.pop(offset)
+
     def _read_letters(self, letters: Topic) -> None:
         marks = self._log.marks(letters, 0)
         start, self._letters_at = max(self._letters_at, marks.low), marks.high
         for record in self._log.read(letters, 0, start, marks.high):
+            if is_erased(record):
+                continue
             letter = letter_of(record)
             is_ours = (letter.consumer, letter.consumer_tenant) == (self._consumer, self._whose)
             if is_ours and letter.key is not None and letter.offset not in self._closed:
@@ -107,6 +122,8 @@ class BlockedKeys:
             start = max(self._redriven_at.get(partition, 0), marks.low)
             self._redriven_at[partition] = marks.high
             for record in self._log.read(redriven, partition, start, marks.high):
+                if is_erased(record):
+                    continue
                 letter = letter_offset_of(record)
                 if is_note(record):
                     self._close(letter)

@@ -6,7 +6,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from strandline.log import Log
+from strandline.log import Log, is_erased
 from strandline.subscriptions.acks import Acks
 from strandline.subscriptions.consumer_name import ConsumerName
 from strandline.subscriptions.counting import Counting
@@ -103,6 +103,7 @@ def redriven_letters(log: Log, topic: Topic) -> set[int]:
         int(record.headers[REDRIVEN_HEADER])
         for partition in range(log.describe_topic(redriven).settings.partitions)
         for record in log.read(redriven, partition, log.marks(redriven, partition).low)
+        if not is_erased(record)
     }
 
 

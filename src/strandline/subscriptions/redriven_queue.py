@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 from strandline.log import Log
 from strandline.log.topics import is_internal_name
 from strandline.subscriptions.dead_letters import append_dead_letter
-from strandline.subscriptions.delivery import Delivery
+from strandline.subscriptions.delivery import NEVER_HANDLED, Delivery
 from strandline.subscriptions.redriving import is_for, may_be_redriven, original, redrive_topic
-from strandline.values import Record, Topic
+from strandline.values import ConflictError, Record, Topic
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,12 +27,15 @@ class RedrivenQueue:
         topic: Topic,
         consumer: str,
         tenant: str | None,
+        *,
+        deliveries_max: int,
         new_reader: Callable[[Topic], SharedConsumer],
     ) -> None:
         self._log = log
         self._topic = topic
         self._consumer = consumer
         self._tenant = tenant
+        self._deliveries_max = deliveries_max
         self._new_reader = new_reader
         self._is_redrive_topic = is_internal_name(topic.name)
         self._reader: SharedConsumer | None = None
@@ -49,6 +53,12 @@ class RedrivenQueue:
                 self._reader.ack(carrier)
                 continue
             record = original(self._log, self._topic, carrier.record)
+            if carrier.count > self._deliveries_max:
+                self._append_dead_letter(record, carrier, carrier.count - 1, NEVER_HANDLED)
+                # If it took so long that another member has it, that one does the same.
+                with contextlib.suppress(ConflictError):
+                    self._reader.ack(carrier)
+                continue
             self._carriers[record.partition, record.offset] = carrier
             return Delivery(record, carrier.count)
         return None
@@ -63,10 +73,10 @@ class RedrivenQueue:
         self._the_reader().ack(self._carriers[record.partition, record.offset])
         self._drop(record)
 
-    def nack(self, record: Record, *, delay_s: float, reason: str, deliveries_max: int) -> bool:
+    def nack(self, record: Record, *, delay_s: float, reason: str) -> bool:
         """Have the record delivered again, or dead-lettered again if that was often enough."""
         carrier = self._carriers[record.partition, record.offset]
-        if carrier.count >= deliveries_max:
+        if carrier.count >= self._deliveries_max:
             self.dead_letter(record, reason=reason)
             return True
         self._the_reader().nack(carrier, delay_s=delay_s)
@@ -80,22 +90,33 @@ class RedrivenQueue:
     def dead_letter(self, record: Record, *, reason: str) -> None:
         """Dead-letter the record again."""
         carrier = self._carriers[record.partition, record.offset]
+        # A member that has lost the record must not dead-letter it, too.
+        self._the_reader().extend(carrier)
+        self._append_dead_letter(record, carrier, carrier.count, reason)
+        self.ack(record)
+
+    def forget(self, record: Record) -> None:
+        """The record was delivered from its own topic since, which counts from now on."""
+        self._drop(record)
+
+    def close(self) -> None:
+        """Let other members have what this one holds."""
+        if self._reader is not None:
+            self._reader.close()
+
+    def _append_dead_letter(
+        self, record: Record, carrier: Delivery, deliveries: int, reason: str
+    ) -> None:
         append_dead_letter(
             self._log,
             self._topic,
             record,
             self._consumer,
             tenant=self._tenant,
-            deliveries=carrier.count,
+            deliveries=deliveries,
             reason=reason,
             redrive=carrier.record.offset,
         )
-        self.ack(record)
-
-    def close(self) -> None:
-        """Let other members have what this one holds."""
-        if self._reader is not None:
-            self._reader.close()
 
     def _the_reader(self) -> SharedConsumer:
         assert self._reader is not None

@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 
 import pyarrow as pa
 
-from strandline.log import Log, TopicName, check_blocking, parts_of
+from strandline.log import Log, TopicName, check_blocking, is_erased, parts_of
 from strandline.subscriptions.dead_letters import (
     REDRIVEN_HEADER,
     dead_letter_topic_name,
@@ -85,6 +85,8 @@ def dead_letters(
 ) -> Iterator[DeadLetter]:
     """Yield what is dead-lettered of a topic, oldest first; of one consumer, if given.
 
+    What was erased is left out.
+
     `where` chooses among them: a function of a DeadLetter, or a predicate as for `subscribe`,
     for those whose own record matches; of a batch, if one of its rows does.
     PredicateEvalError at a record on which it fails.
@@ -106,6 +108,8 @@ def _letters(
 ) -> Iterator[DeadLetter]:
     redriven = redriven_letters(log, topic)
     for record in log.read(letters, 0, log.marks(letters, 0).low):
+        if is_erased(record):
+            continue
         letter = letter_of(record, is_redriven=record.offset in redriven)
         if (consumer is None or letter.consumer == consumer) and is_chosen(record, letter):
             yield letter

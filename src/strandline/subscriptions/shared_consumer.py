@@ -46,7 +46,7 @@ from strandline.values import (
     check_consumer_name,
     parse_tenant,
 )
-from strandline.values.arguments import check_items, check_seconds, check_whole
+from strandline.values.arguments import INT64_MAX, check_items, check_seconds, check_whole
 from strandline.values.names import check_text
 from strandline.values.prompt import prompt_text
 from strandline.writes.loops import check_on_asyncio
@@ -133,7 +133,9 @@ class SharedConsumer(Stream[Delivery]):
         whose = ConsumerName(self._topic, self._name, self._tenant)
         self._on_found = tracing_of(log, whose)
         self._redriven = RedrivenQueue(
-            log, self._topic, self._name, self._tenant, self._new_redriven_reader
+            *(log, self._topic, self._name, self._tenant),
+            deliveries_max=self._deliveries_max,
+            new_reader=self._new_redriven_reader,
         )
         self._partitions = QueuePartitions(
             *(log, self._topic, self._name, self._tenant),
@@ -258,9 +260,7 @@ class SharedConsumer(Stream[Delivery]):
         delay_s, reason = check_seconds("delay_s", delay_s), check_text(reason, "reason")
         with self._settling():
             if self._redriven.holds(record):
-                return self._redriven.nack(
-                    record, delay_s=delay_s, reason=reason, deliveries_max=self._deliveries_max
-                )
+                return self._redriven.nack(record, delay_s=delay_s, reason=reason)
             if self._deliveries_of(record) >= self._deliveries_max:
                 self.dead_letter(record, reason=reason)
                 return True
@@ -347,13 +347,13 @@ class SharedConsumer(Stream[Delivery]):
     # --- inside ---
 
     def _new_redriven_reader(self, topic: Topic) -> SharedConsumer:
-        # One delivery more than allowed: such a record is dead-lettered for its own topic.
+        # What is delivered too often is dead-lettered for its own topic, and not by the reader.
         return SharedConsumer(
             self._log,
             topic,
             self._name,
             tenant=self._tenant,
-            deliveries_max=self._deliveries_max + 1,
+            deliveries_max=INT64_MAX,
             visibility_s=self._visibility_s,
             clock=self._clock,
         )
@@ -390,6 +390,7 @@ class SharedConsumer(Stream[Delivery]):
             return
         sifted = self._records.sifted(record)
         if isinstance(sifted, Record) and lease.count <= self._deliveries_max:
+            self._redriven.forget(sifted)
             self._held.add(sifted, lease.count)
             self._ready.append(Delivery(sifted, lease.count))
             return
@@ -415,9 +416,13 @@ class SharedConsumer(Stream[Delivery]):
     def _ack(self, records: Sequence[Record]) -> None:
         own = [each for each in records if not self._redriven.holds(each)]
         self._held.check_known(own, self._partitions.count)
+        conflict = None
         for record in records:
             if self._redriven.holds(record):
-                self._redriven.ack(record)
+                try:
+                    self._redriven.ack(record)
+                except ConflictError as error:
+                    conflict = error
         by_partition: dict[int, list[int]] = {}
         for record in own:
             by_partition.setdefault(record.partition, []).append(record.offset)
@@ -428,6 +433,8 @@ class SharedConsumer(Stream[Delivery]):
         ]
         if lost:
             raise self._held.lost(*lost[0])
+        if conflict is not None:
+            raise conflict
 
     def _deliveries_of(self, record: Record) -> int:
         return self._held.deliveries_of(record, self._partitions.count)

@@ -114,12 +114,17 @@ class Waiting:
                 nacked_us = delays.get(record.offset)
                 due_us = nacked_us or deliver_at_us(record) or _AT_ONCE
                 with self._lock:
-                    if nacked_us is not None and record.key is not None:
-                        self._order.enter(partition, record.key, record.offset)
+                    if nacked_us is not None or due_us <= now_us:
+                        self._resume_order(record)
                     outstanding.resume_delay(record.offset, nacked_us, waits=due_us > now_us)
                     self._heap.add(Due(due_us, partition, record.offset))
 
     # --- keys ---
+
+    def _resume_order(self, record: Record) -> None:
+        """Have later records of its key wait for one that is open, whatever comes first."""
+        if self._blocked is not None and record.key is not None:
+            self._order.enter(record.partition, record.key, record.offset)
 
     @property
     def blocks_keys(self) -> bool:
