@@ -133,7 +133,8 @@ class PostgresStore:
         self, tenant: Tenant | None, name: str, *, fresh: bool = False
     ) -> PostgresTopic | None:
         del fresh
-        with self._database.connection() as connection:
+        # A block has a session already, and a pooler may have no second one.
+        with self._outbox.joined() or self._database.connection() as connection:
             return self._topics.find(connection, tenant, name)
 
     def find_topic_id(self, topic_id: UUID) -> PostgresTopic | None:
@@ -359,37 +360,30 @@ class PostgresStore:
 
     def put_key(self, topic: PostgresTopic, key: str, value: bytes, expected: bytes | None) -> bool:
         self._outbox.check_outside()
-        sql, where = self._database.sql, (topic.topic.id, key)
-        with self._database.connection() as connection:
-            if expected is not None:
-                changed = connection.execute(
-                    sql(
-                        "UPDATE {schema}.keyed SET value = %s"
-                        " WHERE topic_id = %s AND key = %s AND value = %s"
-                    ),
-                    (value, *where, expected),
-                )
-            else:
-                changed = connection.execute(
-                    sql(
-                        "INSERT INTO {schema}.keyed SELECT id, %s, %s FROM {schema}.topics"
-                        " WHERE id = %s ON CONFLICT DO NOTHING"
-                    ),
-                    (key, value, topic.topic.id),
-                )
-            if not changed.rowcount:
-                # A topic that is gone is an error, and not another's change.
-                self._row(connection, topic, 0)
-            return changed.rowcount == 1
+        topic_id = topic.topic.id
+        if expected is not None:
+            changed = self._database.change(
+                "UPDATE {schema}.keyed SET value = %s"
+                " WHERE topic_id = %s AND key = %s AND value = %s",
+                (value, topic_id, key, expected),
+            )
+        else:
+            changed = self._database.change(
+                "INSERT INTO {schema}.keyed SELECT id, %s, %s FROM {schema}.topics"
+                " WHERE id = %s ON CONFLICT DO NOTHING",
+                (key, value, topic_id),
+            )
+        if not changed:
+            # A topic that is gone is an error, and not another's change.
+            self.marks(topic, 0)
+        return changed == 1
 
     def remove_key(self, topic: PostgresTopic, key: str) -> bool:
         self._outbox.check_outside()
-        with self._database.connection() as connection:
-            removed = connection.execute(
-                self._database.sql("DELETE FROM {schema}.keyed WHERE topic_id = %s AND key = %s"),
-                (topic.topic.id, key),
-            )
-            return removed.rowcount == 1
+        removed = self._database.change(
+            "DELETE FROM {schema}.keyed WHERE topic_id = %s AND key = %s", (topic.topic.id, key)
+        )
+        return removed == 1
 
     # --- the whole ---
 
