@@ -2,7 +2,6 @@
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Final
 from uuid import UUID
 
 from strandline.clock import Clock, SystemClock
@@ -45,6 +44,7 @@ from strandline.stores.postgres.partition_head import (
     lock_partition,
 )
 from strandline.stores.postgres.records import PostgresRecords, RecordSpan
+from strandline.stores.postgres.removing import RecordRemoval
 from strandline.stores.postgres.selecting import first_meeting
 from strandline.stores.postgres.sessions import sessions
 from strandline.stores.postgres.topics import PostgresTopic, PostgresTopics
@@ -61,13 +61,6 @@ from strandline.values import (
     TopicSettings,
 )
 from strandline.values.arguments import check_seconds
-
-#: How many rows are removed in one transaction.
-_ROWS_MAX: Final = 10_000
-_REMOVE: Final = (
-    "DELETE FROM {schema}.records WHERE slot = %s AND place < %s AND place < %s + "
-    "(SELECT min(place) FROM {schema}.records WHERE slot = %s)"
-)
 
 
 class PostgresStore:
@@ -105,6 +98,7 @@ class PostgresStore:
         self._outbox = PostgresOutbox(self._database, self._watches.notify_written)
         self.transaction = self._outbox.transaction
         self._claims = PostgresClaims(self._database)
+        self._removal = RecordRemoval(self._database)
         self._is_durable = self.capabilities.durability_max is Durability.DURABLE
 
     @property
@@ -266,7 +260,7 @@ class PostgresStore:
             if low > row.low:
                 row.low = low
                 self._release(connection, topic, partition, row, max(low, row.first))
-        self._remove(row)
+        self._removal.remove(row.slot, row.first)
         return Trimmed(self._marks_of(row), is_released=True)
 
     def evict(self, topic: PostgresTopic, partition: int, before: int) -> Offset:
@@ -275,7 +269,7 @@ class PostgresStore:
             row = self._locked(connection, topic, partition)
             if before > row.first:
                 self._release(connection, topic, partition, row, before)
-        self._remove(row)
+        self._removal.remove(row.slot, row.first)
         return Offset(row.first)
 
     def _release(
@@ -301,14 +295,6 @@ class PostgresStore:
             row.anchor = records.first(connection, first - 1).value
         row.first = first
         connection.execute(self._database.sql(STORE), row.fields())
-
-    def _remove(self, row: PostgresPartition) -> None:
-        """Remove what lies before the first row, a bounded piece at a time."""
-        with self._database.connection() as connection:
-            while connection.execute(
-                self._database.sql(_REMOVE), (row.slot, row.first, _ROWS_MAX, row.slot)
-            ).rowcount:
-                pass
 
     def sync(self, topic: PostgresTopic, partition: int) -> None:
         """A commit is as durable as the server can make it."""
