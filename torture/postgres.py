@@ -2,13 +2,16 @@
 
 import atexit
 import functools
+from contextlib import closing
 
+from tests.stores.kills import kill_server_under_writers, kill_writing_processes
 from tests.stores.postgres.outbox_writers import kill_block_processes, write_from_many
 from tests.stores.postgres.server import PostgresServer
 
 WRITERS = 16
 ROWS_PER_WRITER = 1_000
 KILLS_PER_LOG = 20
+KILLS_PER_SERVER = 20
 
 
 @functools.cache
@@ -26,3 +29,14 @@ def share_transactions(seed: int) -> None:
 def kill_blocks(seed: int) -> None:
     """Kill processes in the midst of their blocks."""
     kill_block_processes(_server().url(f"k{seed}"), KILLS_PER_LOG, seed)
+
+
+def kill_server(seed: int) -> None:
+    """Kill a server, with all of its processes, again and again while four writers append."""
+    with closing(PostgresServer()) as server:
+        kill_server_under_writers(server, server.url("kills"), KILLS_PER_SERVER, seed)
+
+
+def kill_writers(seed: int) -> None:
+    """Kill processes that append, two at a time, while a reader follows."""
+    kill_writing_processes(_server().url(f"p{seed}"), KILLS_PER_LOG // 2, seed)

@@ -108,6 +108,8 @@ TORTURES = (
         -(-1_000_000 // (postgres.WRITERS * postgres.ROWS_PER_WRITER)),
     ),
     Torture(f"PostgreSQL outboxes with {postgres.KILLS_PER_LOG} kills", postgres.kill_blocks, 50),
+    Torture(f"PostgreSQL servers with {postgres.KILLS_PER_SERVER} kills", postgres.kill_server, 25),
+    Torture(f"PostgreSQL writers with {postgres.KILLS_PER_LOG} kills", postgres.kill_writers, 25),
     Torture(f"NATS servers with {jetstream.KILLS_PER_SERVER} kills", jetstream.kill_server, 15),
     Torture(f"NATS clusters with {jetstream.KILLS_PER_CLUSTER} kills", jetstream.kill_cluster, 20),
     Torture(f"served logs with {servers.KILLS_PER_SERVER} kills", servers.kill_server, 15),

@@ -36,7 +36,8 @@ class OutboxWriter:
 
     def run(self) -> None:
         try:
-            with psycopg.connect(self._url) as connection:
+            # As a pooler needs it, which one of the tests has in between.
+            with psycopg.connect(self._url, prepare_threshold=None) as connection:
                 number = 0
                 while number < self._rows:
                     self._block(connection, range(number, number + self._rng.randrange(1, 6)))

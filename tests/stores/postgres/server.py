@@ -3,11 +3,13 @@
 import contextlib
 import os
 import pwd
+import select
 import shutil
 import signal
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterator
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -34,7 +36,7 @@ def _binaries() -> Path:
     return found[-1].parent
 
 
-def _as_ordinary_user() -> dict[str, Any]:
+def as_ordinary_user() -> dict[str, Any]:
     """Return what has a program run as another user than root, which PostgreSQL refuses."""
     if os.getuid() != 0:
         return {}
@@ -48,11 +50,19 @@ def why_none() -> str | None:
     try:
         program = _binaries() / "postgres"
         subprocess.run(
-            [program, "--version"], check=True, capture_output=True, **_as_ordinary_user()
+            [program, "--version"], check=True, capture_output=True, **as_ordinary_user()
         )
     except (NoServerError, OSError, subprocess.CalledProcessError) as error:
         return str(error)
     return None
+
+
+def _children(pid: int) -> Iterator[int]:
+    for each in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            # The name before it, in parentheses, may have any character.
+            if int(each.read_text().rpartition(")")[2].split()[1]) == pid:
+                yield int(each.parent.name)
 
 
 class PostgresServer:
@@ -61,7 +71,7 @@ class PostgresServer:
     def __init__(self, **settings: str) -> None:
         self._programs = _binaries()
         self._settings = settings
-        self._as_user = _as_ordinary_user()
+        self._as_user = as_ordinary_user()
         # Short, since the path of a socket is.
         self.folder = Path(tempfile.mkdtemp(prefix="strandline-pg-", dir="/tmp"))
         if self._as_user:
@@ -119,9 +129,18 @@ class PostgresServer:
         """Kill the server and all of its processes at once, as a loss of power would."""
         process, self._process = self._process, None
         if process is not None:
+            # Stopped first, so that it starts no more: each of them has a session of its own.
             with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+                os.kill(process.pid, signal.SIGSTOP)
+            ends = [os.pidfd_open(each) for each in _children(process.pid)]
+            for each in ends:
+                signal.pidfd_send_signal(each, signal.SIGKILL)
+            process.kill()
             process.wait(PATIENCE_S)
+            for each in ends:
+                # The memory that they share is free once they are gone.
+                select.select([each], [], [], PATIENCE_S)
+                os.close(each)
 
     def close(self) -> None:
         """Stop it, and remove its folder."""

@@ -15,7 +15,7 @@ from psycopg import sql
 import strandline as sl
 from strandline.cli.app import app
 from strandline.opening import examine
-from strandline.stores.postgres import watching
+from strandline.stores.postgres import removing, watching
 from tests.stores.postgres.outbox_writers import plain
 from tests.stores.postgres.server import NoServerError, PostgresServer
 
@@ -286,6 +286,30 @@ def test_a_server_restored_from_a_copy_begins_an_epoch(
     with sl.open(url) as log:
         assert log.append("t", EVENT).offset == 1
         assert [epoch.start for epoch in log.epochs("t", 0)] == [0, 1]
+
+
+@pytest.mark.heavy
+def test_records_that_are_trimmed_as_they_are_written_make_no_table_grow(
+    new_url: Callable[[], str], server: PostgresServer
+) -> None:
+    url = new_url()
+    table = f"{url.partition('schema=')[2]}.records"
+    with mock.patch.object(removing, "_DEAD_ROWS", 2_000), sl.open(url) as log:
+        log.create_topic("t", value_kind="bytes")
+
+        def write_and_trim(rounds: int) -> int:
+            for _ in range(rounds):
+                log.append_many("t", [bytes(300)] * 1_000)
+                log.trim("t", 0, max(0, log.marks("t", 0).high - 1_000))
+            with psycopg.connect(server.url()) as connection:
+                row = connection.execute("SELECT pg_table_size(%s)", (table,)).fetchone()
+                assert row is not None
+                return int(row[0])
+
+        early = write_and_trim(10)
+        late = write_and_trim(20)
+
+    assert late <= 1.5 * early
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from strandline.stores.postgres.database import Connection, PostgresDatabase, lo
 from strandline.stores.postgres.errors import translated
 from strandline.stores.postgres.session_name import parse_session_name
 
+_IN_ERROR: Final = psycopg.pq.TransactionStatus.INERROR
 _HOLDER: Final = """
     SELECT a.application_name FROM pg_locks l JOIN pg_stat_activity a USING (pid)
     WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1
@@ -57,9 +58,15 @@ class PostgresClaims:
         """Let others have it."""
         with self._lock:
             self._held.discard(number)
-            if self._connection is not None and not self._database.state.is_inherited:
-                with contextlib.suppress(psycopg.Error):
-                    self._connection.execute("SELECT pg_advisory_unlock(%s)", (number,))
+            connection = self._connection
+            if connection is None or self._database.state.is_inherited:
+                return
+            with contextlib.suppress(psycopg.Error):
+                connection.execute("SELECT pg_advisory_unlock(%s)", (number,))
+                if self._database.is_pooled and not self._held:
+                    # The pooler lends the session to others again.
+                    connection.execute("COMMIT")
+                    connection.close()
 
     def close(self) -> None:
         """Release every claim."""
@@ -72,11 +79,21 @@ class PostgresClaims:
     def _connected(self) -> Connection:
         """Return the connection; where it was lost, the claims are taken again on a new one."""
         self._database.state.check()
+        connection = self._connection
+        if connection is not None and connection.info.transaction_status == _IN_ERROR:
+            connection.close()
         if self._connection is None or self._connection.closed:
             self._connection = self._database.connect()
+            self._keep_session(self._connection)
             for number in self._held:
                 self._try(self._connection, number)
         return self._connection
+
+    def _keep_session(self, connection: Connection) -> None:
+        """Keep the session that a pooler lends, with its locks, by a transaction that goes on."""
+        if self._database.is_pooled:
+            connection.execute("BEGIN")
+            connection.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
 
     def _try(self, connection: Connection, number: int) -> bool:
         row = connection.execute("SELECT pg_try_advisory_lock(%s)", (number,)).fetchone()

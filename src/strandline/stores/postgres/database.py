@@ -40,9 +40,17 @@ VERSION_MIN: Final = 14_00_00
 #: A password with a slash, after which the rest is no host.
 _UNESCAPED: Final = re.compile(r"[^:]+://[^/@?]*:[^@?]*/[^?]*@")
 _SCHEMA_NAME: Final = re.compile(r"[a-z_][a-z0-9_]{0,39}")
-_TIMELINE: Final = """
-    SELECT (SELECT system_identifier FROM pg_control_system()) || '/' ||
+TIMELINE: Final = """(SELECT system_identifier FROM pg_control_system()) || '/' ||
         (SELECT timeline_id FROM pg_control_checkpoint())"""
+_SESSION: Final = "SELECT " + TIMELINE + ", pg_backend_pid()"
+#: For one transaction of a session that the next one may not have.
+_LOCALLY: Final = (
+    "SELECT set_config('synchronous_commit', 'on', true), set_config('lock_timeout', %s, true), "
+    + TIMELINE
+)
+_TABLE: Final = """
+    SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE n.nspname = %s AND c.relname = 'log'"""
 _SETTINGS: Final = """
     SELECT current_setting('fsync'), current_setting('full_page_writes'),
         current_setting('server_encoding')"""
@@ -76,6 +84,8 @@ class PostgresDatabase:
         self._statements: dict[LiteralString, LiteralString] = {}
         #: Which life of which cluster this is: another one may have lost what was acknowledged.
         self.timeline = ""
+        #: Whether a pooler lends a session for each transaction, so that nothing may be left in it.
+        self.is_pooled = False
         # Without the pool, which tries again for a while and does not say what is wrong.
         with self.connect() as connection, translated(self.url):
             self._configure(connection)
@@ -98,6 +108,7 @@ class PostgresDatabase:
             "connect_timeout": max(2, int(timeout_s)),
             "client_encoding": "UTF8",
             "application_name": session_name(self.schema),
+            **({"prepare_threshold": None} if self.is_pooled else {}),
         }
 
     def _open_pool(self) -> "ConnectionPool[Connection]":
@@ -117,13 +128,19 @@ class PostgresDatabase:
         )
 
     def _configure(self, connection: Connection) -> None:
+        # A server that was restored or promoted is met with new connections.
+        row = connection.execute(_SESSION).fetchone()
+        assert row is not None
+        self.timeline, backend = row
+        if connection.info.backend_pid != backend:
+            # What is in between has made up the number of the session: each transaction has its
+            # own settings. See design 0129.
+            self.is_pooled = True
+            connection.prepare_threshold = None
+            return
         # An acknowledged write must be on disk, whatever the database's own default is.
         connection.execute("SET synchronous_commit = on")
         connection.execute(f"SET lock_timeout = {self.lock_timeout_ms}")
-        # A server that was restored or promoted is met with new connections.
-        row = connection.execute(_TIMELINE).fetchone()
-        assert row is not None
-        self.timeline = row[0]
 
     @contextlib.contextmanager
     def connection(self, timeout_s: float | None = None) -> Iterator[Connection]:
@@ -138,7 +155,7 @@ class PostgresDatabase:
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[Connection]:
         """Lend a connection that sees one moment, whatever is committed meanwhile."""
-        with self.transaction() as connection:
+        with self.connection() as connection, connection.transaction():
             connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
             yield connection
 
@@ -146,7 +163,37 @@ class PostgresDatabase:
     def transaction(self, timeout_s: float | None = None) -> Iterator[Connection]:
         """Lend a connection inside a transaction, which ends with the block."""
         with self.connection(timeout_s) as connection, connection.transaction():
+            self._set_locally(connection)
             yield connection
+
+    def begin(self, connection: Connection) -> "Callable[[], None]":
+        """Begin a transaction in a pipeline; what is returned is called after that."""
+        connection.execute("BEGIN")
+        return self._set_locally(connection)
+
+    def _set_locally(self, connection: Connection) -> "Callable[[], None]":
+        """Have this transaction committed durably, whichever session the pooler lends for it."""
+        if not self.is_pooled:
+            return _nothing
+        found = connection.execute(_LOCALLY, (f"{self.lock_timeout_ms}ms",))
+
+        def note() -> None:
+            # A pooler does not tell that the server behind it was restored or promoted.
+            row = found.fetchone()
+            assert row is not None
+            self.timeline = row[2]
+
+        return note
+
+    def change(self, statement: LiteralString, values: tuple[Any, ...]) -> int:
+        """Execute a statement and commit it; return how many rows it changed."""
+        with self.connection() as connection:
+            if not self.is_pooled:
+                return connection.execute(self.sql(statement), values).rowcount
+            with connection.pipeline(), connection.transaction():
+                self._set_locally(connection)
+                changed = connection.execute(self.sql(statement), values)
+            return changed.rowcount
 
     def take(self, timeout_s: float | None = None) -> Connection:
         """Return a connection that is alive, or was when it was last used."""
@@ -240,20 +287,17 @@ class PostgresDatabase:
         return known[1]
 
     def _known(self, connection: Connection) -> tuple[int, UUID] | None:
-        (found,) = connection.execute(
-            "SELECT to_regclass(%s)", (f"{self.schema}.log",)
-        ).fetchone() or (None,)
-        if found is None:
+        # The tables themselves: a session's cache of names may be older than a lock that it got.
+        if connection.execute(_TABLE, (self.schema,)).fetchone() is None:
             return None
         row = connection.execute(self.sql("SELECT format, log_id FROM {schema}.log")).fetchone()
         return None if row is None else (int(row[0]), row[1])
 
     def _migrate(self, connection: Connection) -> tuple[int, UUID]:
         """Bring the tables up to date; one process at a time."""
-        # Before the transaction, which sees then what others have created. The lock ends with
-        # the connection.
-        connection.execute("SELECT pg_advisory_lock(%s)", (lock_number("migrate", self.schema),))
+        number = lock_number("migrate", self.schema)
         with connection.transaction():
+            connection.execute("SELECT pg_advisory_xact_lock(%s)", (number,))
             known = self._known(connection)
             done = 0 if known is None else known[0]
             if known is None:
@@ -276,6 +320,10 @@ class PostgresDatabase:
         """Close every connection. May be repeated."""
         self.state.close()
         self._pool.close()
+
+
+def _nothing() -> None:
+    """A session that is the log's own has its settings."""
 
 
 def _check_idle(connection: Connection) -> None:

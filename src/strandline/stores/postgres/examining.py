@@ -33,12 +33,19 @@ def examine(url: str) -> Iterator[Examined]:
         shown = public_url(plain, schema)
         with (
             translated(shown),
-            psycopg.connect(plain, connect_timeout=_CONNECT_S, autocommit=True) as connection,
+            _connect(plain) as connection,
         ):
             yield Examined("server", "ok", shown)
             yield from _looked_at(connection, schema)
     except StrandlineError as error:
         yield Examined("server", "failed", "no connection", str(error))
+
+
+def _connect(conninfo: str) -> Connection:
+    # Behind a pooler the next statement may be in a session that has not prepared it.
+    return psycopg.connect(
+        conninfo, connect_timeout=_CONNECT_S, autocommit=True, prepare_threshold=None
+    )
 
 
 def _looked_at(connection: Connection, schema: str) -> Iterator[Examined]:
@@ -49,6 +56,10 @@ def _looked_at(connection: Connection, schema: str) -> Iterator[Examined]:
         "failed" if version < VERSION_MIN else "",
         "use PostgreSQL 14 or newer",
     )
+    row = connection.execute("SELECT pg_backend_pid()").fetchone()
+    if row is not None and row[0] != connection.info.backend_pid:
+        found_it = "in between: readers poll, and a claim of a consumer keeps one of its sessions"
+        yield Examined("pooler", "ok", found_it)
     found: dict[str, Any] = {}
     for name in _SETTINGS:
         row = connection.execute("SELECT current_setting(%s, true)", (name,)).fetchone()

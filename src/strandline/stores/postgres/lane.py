@@ -126,8 +126,9 @@ class PartitionTransaction:
         sql = self.database.sql
         lock = LOCK if timeout_s > 0 else LOCK_AT_ONCE
         with connection.pipeline():
-            connection.execute("BEGIN")
+            note_begun = self.database.begin(connection)
             found = connection.execute(sql(lock), (self.slot,))
+        note_begun()
         fields = found.fetchone()
         if fields is None:
             raise dropped(self.topic)

@@ -10,16 +10,22 @@ from strandline.log.store import AppendRequest, dropped
 from strandline.stores.block_end import rolled_back
 from strandline.stores.postgres.block import PendingAppend, PostgresBlock, Witness
 from strandline.stores.postgres.callers import CallersTransaction, callers_transaction
-from strandline.stores.postgres.database import Connection, EndListener, PostgresDatabase
+from strandline.stores.postgres.database import (
+    TIMELINE,
+    Connection,
+    EndListener,
+    PostgresDatabase,
+)
 from strandline.stores.postgres.errors import translated
 from strandline.stores.postgres.lane import LaneDelta, LaneHead, copy_rows, store_rest
 from strandline.stores.postgres.partition_head import follow_timeline, lock_partition
 from strandline.stores.postgres.topics import PostgresTopic
 from strandline.values import InvalidError, StrandlineError, UnknownError
 
-_LOOK: Final = """
-    SELECT current_setting('transaction_isolation'), current_setting('transaction_read_only'),
-        (SELECT log_id::text FROM {schema}.log)"""
+_LOOK: Final = (
+    "SELECT " + TIMELINE + ", (SELECT log_id::text FROM {schema}.log),"  # noqa: S608 - Ours.
+    " current_setting('transaction_isolation'), current_setting('transaction_read_only')"
+)
 _HOLD: Final = "INSERT INTO {schema}.held_appends (block, number) VALUES (%s, %s)"
 _RELEASE: Final = "DELETE FROM {schema}.held_appends WHERE block = %s RETURNING number"
 _WITNESS: Final = """
@@ -39,6 +45,16 @@ class PostgresOutbox:
         """Return the block that this thread is inside of."""
         block = self._blocks.get(threading.get_ident()) if self._blocks else None
         return block if block is not None and block.over.is_mine else None
+
+    def joined(self) -> "contextlib.AbstractContextManager[Connection] | None":
+        """Return what lends the connection of this thread's block; None outside of any."""
+        block = self.own_block()
+        return None if block is None else self._lent(block)
+
+    @contextlib.contextmanager
+    def _lent(self, block: PostgresBlock) -> Iterator[Connection]:
+        with block.plain() as connection, translated(self._database.url):
+            yield connection
 
     def check_outside(self) -> None:
         """Raise InvalidError inside a block, where nothing but appends is part of it."""
@@ -83,7 +99,7 @@ class PostgresOutbox:
             durability_max=database.capabilities.durability_max,
             clock=database.clock,
         )
-        with block.plain() as connection, translated(database.url):
+        with self._lent(block) as connection:
             connection.execute(database.sql(_HOLD), (block.id, pending.number))
         block.pending.append(pending)
         return pending
@@ -95,7 +111,7 @@ class PostgresOutbox:
         with block.plain() as connection:
             found = connection.execute(database.sql(_LOOK)).fetchone()
         assert found is not None
-        isolation, read_only, log_id = found
+        timeline, log_id, isolation, read_only = found
         if log_id != str(database.log_id):
             raise InvalidError("this connection is to another database than the log's")
         if isolation != "read committed":
@@ -105,6 +121,7 @@ class PostgresOutbox:
             )
         if read_only == "on":
             raise InvalidError("this connection is read-only, use one that may write")
+        database.timeline = timeline
 
     # --- the end ---
 

@@ -2,7 +2,6 @@
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Final
 from uuid import UUID
 
 from strandline.clock import Clock, SystemClock
@@ -45,6 +44,7 @@ from strandline.stores.postgres.partition_head import (
     lock_partition,
 )
 from strandline.stores.postgres.records import PostgresRecords, RecordSpan
+from strandline.stores.postgres.removing import RecordRemoval
 from strandline.stores.postgres.selecting import first_meeting
 from strandline.stores.postgres.sessions import sessions
 from strandline.stores.postgres.topics import PostgresTopic, PostgresTopics
@@ -61,13 +61,6 @@ from strandline.values import (
     TopicSettings,
 )
 from strandline.values.arguments import check_seconds
-
-#: How many rows are removed in one transaction.
-_ROWS_MAX: Final = 10_000
-_REMOVE: Final = (
-    "DELETE FROM {schema}.records WHERE slot = %s AND place < %s AND place < %s + "
-    "(SELECT min(place) FROM {schema}.records WHERE slot = %s)"
-)
 
 
 class PostgresStore:
@@ -105,6 +98,7 @@ class PostgresStore:
         self._outbox = PostgresOutbox(self._database, self._watches.notify_written)
         self.transaction = self._outbox.transaction
         self._claims = PostgresClaims(self._database)
+        self._removal = RecordRemoval(self._database)
         self._is_durable = self.capabilities.durability_max is Durability.DURABLE
 
     @property
@@ -133,7 +127,8 @@ class PostgresStore:
         self, tenant: Tenant | None, name: str, *, fresh: bool = False
     ) -> PostgresTopic | None:
         del fresh
-        with self._database.connection() as connection:
+        # A block has a session already, and a pooler may have no second one.
+        with self._outbox.joined() or self._database.connection() as connection:
             return self._topics.find(connection, tenant, name)
 
     def find_topic_id(self, topic_id: UUID) -> PostgresTopic | None:
@@ -265,7 +260,7 @@ class PostgresStore:
             if low > row.low:
                 row.low = low
                 self._release(connection, topic, partition, row, max(low, row.first))
-        self._remove(row)
+        self._removal.remove(row.slot, row.first)
         return Trimmed(self._marks_of(row), is_released=True)
 
     def evict(self, topic: PostgresTopic, partition: int, before: int) -> Offset:
@@ -274,7 +269,7 @@ class PostgresStore:
             row = self._locked(connection, topic, partition)
             if before > row.first:
                 self._release(connection, topic, partition, row, before)
-        self._remove(row)
+        self._removal.remove(row.slot, row.first)
         return Offset(row.first)
 
     def _release(
@@ -300,14 +295,6 @@ class PostgresStore:
             row.anchor = records.first(connection, first - 1).value
         row.first = first
         connection.execute(self._database.sql(STORE), row.fields())
-
-    def _remove(self, row: PostgresPartition) -> None:
-        """Remove what lies before the first row, a bounded piece at a time."""
-        with self._database.connection() as connection:
-            while connection.execute(
-                self._database.sql(_REMOVE), (row.slot, row.first, _ROWS_MAX, row.slot)
-            ).rowcount:
-                pass
 
     def sync(self, topic: PostgresTopic, partition: int) -> None:
         """A commit is as durable as the server can make it."""
@@ -359,37 +346,30 @@ class PostgresStore:
 
     def put_key(self, topic: PostgresTopic, key: str, value: bytes, expected: bytes | None) -> bool:
         self._outbox.check_outside()
-        sql, where = self._database.sql, (topic.topic.id, key)
-        with self._database.connection() as connection:
-            if expected is not None:
-                changed = connection.execute(
-                    sql(
-                        "UPDATE {schema}.keyed SET value = %s"
-                        " WHERE topic_id = %s AND key = %s AND value = %s"
-                    ),
-                    (value, *where, expected),
-                )
-            else:
-                changed = connection.execute(
-                    sql(
-                        "INSERT INTO {schema}.keyed SELECT id, %s, %s FROM {schema}.topics"
-                        " WHERE id = %s ON CONFLICT DO NOTHING"
-                    ),
-                    (key, value, topic.topic.id),
-                )
-            if not changed.rowcount:
-                # A topic that is gone is an error, and not another's change.
-                self._row(connection, topic, 0)
-            return changed.rowcount == 1
+        topic_id = topic.topic.id
+        if expected is not None:
+            changed = self._database.change(
+                "UPDATE {schema}.keyed SET value = %s"
+                " WHERE topic_id = %s AND key = %s AND value = %s",
+                (value, topic_id, key, expected),
+            )
+        else:
+            changed = self._database.change(
+                "INSERT INTO {schema}.keyed SELECT id, %s, %s FROM {schema}.topics"
+                " WHERE id = %s ON CONFLICT DO NOTHING",
+                (key, value, topic_id),
+            )
+        if not changed:
+            # A topic that is gone is an error, and not another's change.
+            self.marks(topic, 0)
+        return changed == 1
 
     def remove_key(self, topic: PostgresTopic, key: str) -> bool:
         self._outbox.check_outside()
-        with self._database.connection() as connection:
-            removed = connection.execute(
-                self._database.sql("DELETE FROM {schema}.keyed WHERE topic_id = %s AND key = %s"),
-                (topic.topic.id, key),
-            )
-            return removed.rowcount == 1
+        removed = self._database.change(
+            "DELETE FROM {schema}.keyed WHERE topic_id = %s AND key = %s", (topic.topic.id, key)
+        )
+        return removed == 1
 
     # --- the whole ---
 

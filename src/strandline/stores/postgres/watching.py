@@ -17,10 +17,13 @@ from strandline.stores.postgres.topics import PostgresTopic
 from strandline.values import StrandlineError
 from strandline.writes.standby import Standby
 
-#: A notification can get lost with its connection, and a pooler may pass none on.
+#: A notification can get lost with its connection.
 _POLL_S: Final = 1.0
+#: A pooler passes no notification on: right after news it is asked so soon, then ever later.
+_POLL_MIN_S: Final = 0.01
 #: A payload holds 8,000 bytes.
 _SLOTS_MAX: Final = 300
+_ENDS: Final = "SELECT slot, high FROM {schema}.partitions WHERE slot = ANY(%s)"
 
 
 class WatchedEnd(NamedTuple):
@@ -92,6 +95,9 @@ class PostgresChanges:
     def __init__(self, database: PostgresDatabase) -> None:
         self._database = database
         self._places: frozenset[WatchedEnd] = frozenset()
+        #: Where partitions ended when they were last asked for.
+        self._ends: dict[int, int] = {}
+        self._pause_s = _POLL_S
         self._woken, self._waker = socket.socketpair()
         self._woken.setblocking(False)
         self._connection: Connection | None = None
@@ -104,7 +110,8 @@ class PostgresChanges:
         self._places -= {place}
 
     def wait(self, timeout_s: float | None = None, /) -> Collection[WatchedEnd]:
-        limit_s = _POLL_S if timeout_s is None else min(timeout_s, _POLL_S)
+        pause_s = self._pause_s if self._database.is_pooled else _POLL_S
+        limit_s = pause_s if timeout_s is None else min(timeout_s, pause_s)
         connection = self._connection
         sockets = [self._woken.fileno()]
         if connection is not None:
@@ -116,10 +123,27 @@ class PostgresChanges:
             return ()
         if connection is None:
             self._listen()
-            return self._places
         if not ready:
-            return self._places if limit_s >= _POLL_S else ()
+            self._pause_s = min(2 * pause_s, _POLL_S)
+            return self._changed() if limit_s >= pause_s else ()
+        assert connection is not None
         return self._heard(connection)
+
+    def _changed(self) -> Collection[WatchedEnd]:
+        """Return the partitions that end elsewhere than at the last look, or are gone."""
+        places = self._places
+        slots = list({place.slot for place in places})
+        try:
+            with self._database.connection() as connection:
+                rows = connection.execute(self._database.sql(_ENDS), (slots,)).fetchall()
+        except StrandlineError:
+            return places
+        before, self._ends = self._ends, {int(slot): int(high) for slot, high in rows}
+        return [
+            place
+            for place in places
+            if place.slot not in self._ends or self._ends[place.slot] != before.get(place.slot)
+        ]
 
     def _heard(self, connection: Connection) -> Collection[WatchedEnd]:
         try:
@@ -131,7 +155,7 @@ class PostgresChanges:
         return [place for place in self._places if place.slot in slots]
 
     def found(self) -> None:
-        """Polls are rare enough."""
+        self._pause_s = _POLL_MIN_S
 
     def wake(self) -> None:
         with contextlib.suppress(OSError):
@@ -143,6 +167,8 @@ class PostgresChanges:
         self._waker.close()
 
     def _listen(self) -> None:
+        if self._database.is_pooled:
+            return
         # Until it succeeds, the partitions are polled.
         with contextlib.suppress(StrandlineError, psycopg.Error):
             connection = self._database.connect()
