@@ -1,7 +1,6 @@
 """A consumer group of Redis Streams on this machine, spoken to without a client library."""
 
 import socket
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any
 
 from benchmarks.entry import now
 from benchmarks.producing import fresh
+from benchmarks.redis_server import redis_server
 
 
 def redis_rate(records: int, together: int, scratch: Path) -> float:
@@ -69,22 +69,9 @@ class _Redis:
 def _server(folder: Path) -> Iterator[_Redis]:
     """Give a connection to a server of its own that syncs each write."""
     path = folder / "socket"
-    command = ["redis-server", "--port", "0", "--unixsocket", str(path), "--dir", str(folder)]
-    server = subprocess.Popen(
-        [*command, "--appendonly", "yes", "--appendfsync", "always", "--save", ""],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        assert server.stdout is not None
-        for line in server.stdout:
-            if "eady to accept connections" in line:
-                break
+    with redis_server(folder, "--port", "0", "--unixsocket", str(path)):
         redis = _Redis(path)
         try:
             yield redis
         finally:
             redis.close()
-    finally:
-        server.kill()
-        server.communicate()

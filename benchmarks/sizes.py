@@ -48,6 +48,12 @@ class Sizes:
     consumer_records: int
     consumer_acked: int
     consumer_shared: int
+    #: Requests of all connections to a server, of single events and of batches; connections
+    #: that are many, and streams that are read.
+    served_requests: int
+    served_batches: int
+    served_many: int
+    served_readers: int
 
 
 FULL = Sizes(
@@ -86,6 +92,10 @@ FULL = Sizes(
     consumer_records=200_000,
     consumer_acked=20_000,
     consumer_shared=4_000,
+    served_requests=16_384,
+    served_batches=640,
+    served_many=256,
+    served_readers=1_000,
 )
 
 TINY = Sizes(
@@ -124,4 +134,8 @@ TINY = Sizes(
     consumer_records=300,
     consumer_acked=200,
     consumer_shared=40,
+    served_requests=64,
+    served_batches=16,
+    served_many=32,
+    served_readers=10,
 )

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 URL_VARIABLE = "STRANDLINE_URL"
 STATE_DIR_VARIABLE = "STRANDLINE_STATE_DIR"
 TOKEN_VARIABLE = "STRANDLINE_TOKEN"  # noqa: S105 - Its name.
+TLS_CA_VARIABLE = "STRANDLINE_TLS_CA"
 STORES_GROUP = "strandline.stores"
 """The entry points by which a package registers stores of its own: scheme = `StoreKind`."""
 
@@ -104,7 +105,8 @@ def open_log(
     spans of OpenTelemetry; None stands for STRANDLINE_TELEMETRY. Further `options` are the
     store's own: `exclusive`, `take_over` and `compression` of `file:`, see `FileStore`;
     `schema` of `postgresql:`; those of `nats:`, see `JetStreamStore`; `token` of `http:` and
-    `https:`, by default STRANDLINE_TOKEN. InvalidError for whatever is none of these.
+    `https:`, by default STRANDLINE_TOKEN, and `tls_ca` of `https:`, by default
+    STRANDLINE_TLS_CA. InvalidError for whatever is none of these.
     """
     kind, location = _parse(url)
     given = _known(options, kind)
@@ -344,7 +346,8 @@ def _open_remote(scheme: str) -> "Callable[..., Store[Any]]":
     def open_store(location: str, **options: Any) -> "Store[Any]":
         with _needs_httpx2():
             from strandline.stores.remote import RemoteStore  # noqa: PLC0415 - An extra.
-        options.setdefault("token", os.environ.get(TOKEN_VARIABLE))
+        for name, value in _remote_defaults(scheme).items():
+            options.setdefault(name, value)
         return RemoteStore(f"{scheme}:{location}", **options)
 
     return open_store
@@ -354,9 +357,15 @@ def _examine_remote(scheme: str) -> "Callable[[str], Iterable[Examined]]":
     def examine_server(location: str) -> "Iterable[Examined]":
         with _needs_httpx2():
             from strandline.stores.remote import examining  # noqa: PLC0415 - An extra.
-        return examining.examine(f"{scheme}:{location}", os.environ.get(TOKEN_VARIABLE))
+        return examining.examine(f"{scheme}:{location}", **_remote_defaults(scheme))
 
     return examine_server
+
+
+def _remote_defaults(scheme: str) -> dict[str, str | None]:
+    # One CA in the environment is for every server that has TLS, and for no other.
+    ca = os.environ.get(TLS_CA_VARIABLE) if scheme == "https" else None
+    return {"token": os.environ.get(TOKEN_VARIABLE), "tls_ca": ca}
 
 
 @contextlib.contextmanager
@@ -374,7 +383,7 @@ def _remote(scheme: str) -> StoreKind:
     return StoreKind(
         _open_remote(scheme),
         f"{scheme}://HOST:PORT",
-        frozenset({"token", "patience_s", "request_timeout_s"}),
+        frozenset({"token", "tls_ca", "patience_s", "request_timeout_s"}),
         locate=lambda location: location,
         extra="remote",
         reads_tier=False,

@@ -9,6 +9,7 @@ import pytest
 from strandline.log import Log
 from strandline.server.settings import ServerSettings
 from tests.logs import memory_log
+from tests.server.certificates import make_certificate
 from tests.server.served import Served
 
 _numbers = count()
@@ -33,6 +34,12 @@ def serve() -> Iterator[Callable[..., Served]]:
     yield start
     for each in running:
         each.stop()
+
+
+@pytest.fixture(scope="session")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    """The paths of a certificate of loopback, and of its key."""
+    return make_certificate(tmp_path_factory.mktemp("tls"))
 
 
 @pytest.fixture(scope="module")

@@ -28,6 +28,7 @@ class ServerProcess:
         self.url: str = ready["url"]
         self.flight: str | None = ready["flight"]
         self.port = int(self.url.rpartition(":")[2])
+        self.pid = self._process.pid
 
     def client(self, token: str | None = None, **options: Any) -> httpx2.Client:
         """Return a client, with this token."""

@@ -66,6 +66,26 @@ def test_a_dropped_topic_is_gone_and_may_come_again(http: httpx2.Client, topic: 
     assert again.json()["receipts"][0]["offset"] == 0
 
 
+def test_a_topic_that_comes_again_as_another_takes_what_that_takes(
+    http: httpx2.Client, shared_log: Log, topic: str
+) -> None:
+    """The server remembers what topics take, and others change them."""
+    url, octets = f"/v1/topics/{topic}/records", {"content-type": "application/octet-stream"}
+    shared_log.create_topic(topic)
+    assert http.post(url, json={"kind": "placed"}).status_code == 201
+
+    shared_log.drop_topic(topic)
+    shared_log.create_topic(topic, value_kind="bytes")
+    taken = http.post(url, content=b"x", headers=octets)
+    shared_log.drop_topic(topic)
+    shared_log.create_topic(topic, partitions=2)
+    refused = http.post(url, content=b"x", headers=octets)
+    again = http.post(url, json={"kind": "placed"}, params={"partition": 1})
+
+    assert (taken.status_code, refused.status_code) == (201, 415)
+    assert again.json()["receipts"][0]["partition"] == 1
+
+
 def test_an_unknown_topic_names_those_with_similar_names(http: httpx2.Client, topic: str) -> None:
     http.put(f"/v1/topics/{topic}-orders", json={})
 

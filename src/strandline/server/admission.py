@@ -1,6 +1,7 @@
 """Which requests are let in: by their token, or on loopback by where they come from."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -109,6 +110,7 @@ def _check_local(request: Request) -> None:
         raise RequestError(421, "a page of another origin needs a token")
 
 
+@lru_cache(maxsize=256)
 def _name_of(host: str) -> str | None:
     try:
         return urlsplit(f"//{host}").hostname

@@ -47,6 +47,7 @@ from strandline.server.openapi import openapi_document
 from strandline.server.problems import REQUEST_PROBLEMS, RequestError, problem_of
 from strandline.server.remote_call import StorePort
 from strandline.server.resume import Epochs
+from strandline.server.routing import Answering, KnownRoutes
 from strandline.server.sessions import Sessions
 from strandline.server.settings import ServerSettings
 from strandline.server.streams import Streams
@@ -143,8 +144,9 @@ class Application:
             del request
             return json_answer(document)
 
-        app = Starlette(
-            routes=[
+        app = Starlette(exception_handlers={HTTPException: _unrouted, Exception: _failed})
+        app.router = KnownRoutes(
+            [
                 *(
                     Route(_slashed(one.path), self._answering(one), methods=[one.method])
                     for one in endpoints
@@ -154,10 +156,9 @@ class Application:
                 *Console(self).routes(),
                 *routes,
             ],
-            exception_handlers={HTTPException: _unrouted, Exception: _failed},
+            # It would send a caller to the host that the request names.
+            redirect_slashes=False,
         )
-        # It would send a caller to the host that the request names.
-        app.router.redirect_slashes = False
         self._app: ASGIApp = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -187,7 +188,7 @@ class Application:
             self._members,
         )
 
-    def _answering(self, one: Endpoint) -> Any:
+    def _answering(self, one: Endpoint) -> Answering:
         requests, seconds = self.metrics.requests, self.metrics.seconds.labels(one.name)
         counts: dict[int, Any] = {}
         monotonic = self._clock.monotonic
@@ -195,7 +196,8 @@ class Application:
         async def answer(request: Request) -> Response:
             begun = monotonic()
             response = await self._respond(one, request)
-            response.headers.update(one.headers)
+            if one.headers:
+                response.headers.update(one.headers)
             status = response.status_code
             count = counts.get(status)
             if count is None:
@@ -204,7 +206,7 @@ class Application:
             seconds.observe(monotonic() - begun)
             return response
 
-        return answer
+        return Answering(answer)
 
     async def _respond(self, one: Endpoint, request: Request) -> Response:
         try:

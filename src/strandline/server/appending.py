@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from datetime import datetime
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -19,11 +20,13 @@ from strandline.server.bodies import (
 )
 from strandline.server.call import Call, by_size
 from strandline.server.endpoint import ARROW, JSON, NDJSON, OCTETS, endpoint, json_answer
+from strandline.server.problems import RequestError
 from strandline.server.tokens import TokenScope
 from strandline.values import Durability, DurabilityName, InvalidError, Topic, ValueKind
 from strandline.values.json_forms import moment
 
 _MANY: Final = 256
+_LEVELS: Final[dict[str | None, Durability]] = {str(each): each for each in Durability}
 
 
 class AppendQuery(msgspec.Struct, forbid_unknown_fields=True):
@@ -85,22 +88,28 @@ async def append_records(call: Call) -> Response:
     query = call.query(AppendQuery)
     terms = _terms(call, query)
     body = await call.body()
-    for is_last in (False, True):
-        topic, kind = await call.topics.appended(call.caller, call.log, call.path("topic"))
-        decode = (body, call.request.headers, kind, query.key, call.settings.body_bytes_max)
-        given = await by_size(body, values_of, *decode)
-        try:
-            with call.continued():
-                if len(given.values) > _MANY:
-                    log = call.log.blocking
-                    return await in_thread(_append_many, log, topic, kind, given, terms)
-                return await _append(call, topic, kind, given, terms)
-        except InvalidError as error:
-            if is_last or "near" not in error.fields:
-                raise
-            # It was dropped since it was looked up, and perhaps created again.
-            call.topics.forget(topic)
-    raise AssertionError
+    known = await call.topics.appended(call.caller, call.log, call.path("topic"))
+    append = partial(_append_body, call, body, query.key, terms)
+    try:
+        return await append(*known)
+    except (InvalidError, RequestError):
+        # It may have been dropped since it was looked up, and created again as another.
+        call.topics.forget(known[0])
+        again = await call.topics.appended(call.caller, call.log, call.path("topic"))
+        if again == known:
+            raise
+    return await append(*again)
+
+
+async def _append_body(  # noqa: PLR0917 - Bound one after the other.
+    call: Call, body: bytes, key: str | None, terms: AppendTerms, topic: Topic, kind: ValueKind
+) -> Response:
+    decode = (body, call.request.headers, kind, key, call.settings.body_bytes_max)
+    given = await by_size(body, values_of, *decode)
+    with call.continued():
+        if len(given.values) > _MANY:
+            return await in_thread(_append_many, call.log.blocking, topic, kind, given, terms)
+        return await _append(call, topic, kind, given, terms)
 
 
 async def _append(
@@ -116,7 +125,9 @@ async def _append(
         receipts = await scope.publish_many(topic, values, keys=keys, **terms)  # type: ignore[misc]
     elif len(values) == 1:
         key = None if keys is None else keys[0]
-        receipts = [await log.append(topic, values[0], key=key, **terms)]
+        # By its name a topic is appended to in the shortest way, see design 0087.
+        to = topic.name if topic.tenant is None else topic
+        receipts = [await log.append(to, values[0], key=key, **terms)]
     else:
         receipts = await log.append_many(topic, values, keys=keys, **terms)
     return _answer(receipts, log.durability_max)
@@ -164,7 +175,7 @@ def _answer(receipts: Iterable[Receipt | AsyncReceipt], durability_max: Durabili
 def _terms(call: Call, query: AppendQuery) -> AppendTerms:
     headers = call.request.headers
     given: dict[str, Any] = {
-        "durability": query.durability,
+        "durability": _LEVELS.get(query.durability),
         "partition": query.partition,
         "expected_offset": query.expected_offset,
         "timeout_s": query.timeout_s,

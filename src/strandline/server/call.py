@@ -4,11 +4,13 @@ import asyncio
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 from urllib.parse import unquote
 
 import msgspec
-from starlette.requests import ClientDisconnect, Request
+from starlette.datastructures import QueryParams
+from starlette.requests import Request
 
 from strandline.log import AsyncLog, parts_of
 from strandline.log.off_loop import in_thread
@@ -33,6 +35,7 @@ T = TypeVar("T")
 StructT = TypeVar("StructT", bound=msgspec.Struct)
 
 _LARGE_BYTES: Final = 64 * 1024
+_QUERY_BYTES_KEPT: Final = 256
 
 
 async def by_size(body: bytes, work: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -88,22 +91,11 @@ class Call:
         return await self.caller.topic(self.log, self.path("topic"))
 
     def query(self, kind: type[StructT]) -> StructT:
-        """Return the query as this struct says; InvalidError if it is none."""
-        given: dict[str, Any] = {}
-        lists = _lists_of(kind)
-        for name, value in self.request.query_params.multi_items():
-            if name in lists:
-                given.setdefault(name, []).append(value)
-            elif name in given:
-                raise InvalidError("this parameter is given twice", parameter=name)
-            else:
-                given[name] = value
-        try:
-            return msgspec.convert(given, kind, strict=False)
-        except (msgspec.ValidationError, ValueError) as error:
-            raise InvalidError(
-                "the query is not as /openapi.json says", reason=str(error)
-            ) from None
+        """Return the query as this struct says; InvalidError if it is none. It is not changed."""
+        text: bytes = self.request.scope["query_string"]
+        parse = _known_query if len(text) <= _QUERY_BYTES_KEPT else _parsed_query
+        found: StructT = parse(kind, text)
+        return found
 
     async def json(self, kind: type[StructT]) -> StructT:
         """Return the body as this struct says; an empty one stands for {}."""
@@ -123,20 +115,44 @@ class Call:
         if length.isdecimal() and int(length) > most:
             raise too_large(most)
         pieces, size = [], 0
+        receive = self.request.receive
         try:
             async with asyncio.timeout(self.settings.body_timeout_s):
-                async for piece in self.request.stream():
+                while True:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        raise RequestError(400, "the connection was closed within the body")
+                    piece = message.get("body", b"")
                     size += len(piece)
                     if size > most:
                         raise too_large(most)
                     pieces.append(piece)
+                    if not message.get("more_body", False):
+                        break
         except TimeoutError:
             raise RequestError(
                 408, "the body did not arrive in time", {"connection": "close"}
             ) from None
-        except ClientDisconnect:
-            raise RequestError(400, "the connection was closed within the body") from None
         return b"".join(pieces)
+
+
+def _parsed_query(kind: type[StructT], text: bytes) -> StructT:
+    given: dict[str, Any] = {}
+    lists = _lists_of(kind)
+    for name, value in QueryParams(text).multi_items():
+        if name in lists:
+            given.setdefault(name, []).append(value)
+        elif name in given:
+            raise InvalidError("this parameter is given twice", parameter=name)
+        else:
+            given[name] = value
+    try:
+        return msgspec.convert(given, kind, strict=False)
+    except (msgspec.ValidationError, ValueError) as error:
+        raise InvalidError("the query is not as /openapi.json says", reason=str(error)) from None
+
+
+_known_query: Final[Any] = lru_cache(maxsize=1024)(_parsed_query)
 
 
 def decoded(decode: Callable[[bytes], StructT], body: bytes) -> StructT:

@@ -7,6 +7,7 @@ import logging
 import os
 import signal
 import socket
+import ssl
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -57,7 +58,7 @@ class Address:
         return self.certificate is not None
 
     def check(self) -> None:
-        """Raise InvalidError for an address that would show the log to others."""
+        """Raise InvalidError for an address that would show the log to others, or has no TLS."""
         if (self.certificate is None) != (self.private_key is None):
             raise InvalidError("TLS takes a certificate and its private key, pass both")
         if not self.is_loopback and not self.has_tls:
@@ -66,6 +67,26 @@ class Address:
                 "or listen on 127.0.0.1 behind a proxy",
                 host=self.host,
             )
+        if self.certificate is not None and self.private_key is not None:
+            _check_tls(self.certificate, self.private_key)
+
+
+def _check_tls(certificate: str, private_key: str) -> None:
+    """Raise InvalidError for files that give no TLS: the library asks for them too late."""
+
+    def no_passphrase() -> str:
+        raise ValueError("the private key has a passphrase, remove it: openssl pkey -in KEY")
+
+    try:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate, private_key, no_passphrase)
+    except (OSError, ValueError) as error:
+        raise InvalidError(
+            "the certificate and its private key cannot be used",
+            certificate=certificate,
+            private_key=private_key,
+            reason=str(error),
+        ) from error
 
 
 class RunningServer:

@@ -2,7 +2,6 @@
 
 import json
 import socket
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -49,23 +48,6 @@ def _note(chunk: Any) -> dict[str, Any]:
         return {}
     found: dict[str, Any] = json.loads(chunk.app_metadata.to_pybytes())
     return found
-
-
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
-    folder = tmp_path_factory.mktemp("tls")
-    made = subprocess.run(
-        [
-            *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"),
-            *("-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"),
-            *("-keyout", str(folder / "key.pem"), "-out", str(folder / "cert.pem")),
-        ],
-        capture_output=True,
-        check=False,
-    )
-    if made.returncode:
-        pytest.skip("openssl is not installed")
-    return str(folder / "cert.pem"), str(folder / "key.pem")
 
 
 @pytest.mark.slow

@@ -61,10 +61,13 @@ class NatsServer:
         more: str = "max_payload: 33554432",
         port: int = -1,
         waits: bool = True,
+        inside: Path | None = None,
     ) -> None:
         if (reason := why_none()) is not None:
             raise NoServerError(reason)
-        self.folder = Path(tempfile.mkdtemp(prefix="strandline-nats-", dir=_quick_folder()))
+        self.folder = Path(
+            tempfile.mkdtemp(prefix="strandline-nats-", dir=inside or _quick_folder())
+        )
         self._process: subprocess.Popen[bytes] | None = None
         self._sync = sync
         self._jetstream = jetstream

@@ -6,6 +6,7 @@ import ssl
 from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qsl, unquote
 
+from strandline.stores.tls_files import tls_context
 from strandline.values import InvalidError
 
 LOG_DEFAULT: Final = "strandline"
@@ -91,15 +92,4 @@ def _tls(options: dict[str, Any]) -> dict[str, ssl.SSLContext]:
     ca, cert, key = (options.get(name) for name in ("tls_ca", "tls_cert", "tls_key"))
     if ca is None and cert is None:
         return {}
-    try:
-        context = ssl.create_default_context(cafile=ca)
-        if cert is not None:
-            context.load_cert_chain(cert, key)
-    except (OSError, ssl.SSLError) as error:
-        raise InvalidError(
-            "the files for TLS cannot be read, check tls_ca, tls_cert and tls_key",
-            tls_ca=ca,
-            tls_cert=cert,
-            reason=str(error),
-        ) from error
-    return {"tls": context}
+    return {"tls": tls_context(ca, cert, key)}

@@ -2,6 +2,7 @@
 
 import contextlib
 import re
+import ssl
 import threading
 from collections.abc import Iterator
 from typing import Final, TypeVar
@@ -20,6 +21,7 @@ from strandline.stores.remote.errors import (
     is_ending,
     problem_in,
 )
+from strandline.stores.tls_files import tls_context
 from strandline.values import InvalidError, UnavailableError
 from strandline.values.arguments import check_text
 
@@ -46,7 +48,14 @@ class RemoteConnection:
     """Sends the messages of one open log. Any thread may use it."""
 
     def __init__(
-        self, url: str, *, token: str | None, clock: Clock, patience_s: float, timeout_s: float
+        self,
+        url: str,
+        *,
+        token: str | None,
+        clock: Clock,
+        patience_s: float,
+        timeout_s: float,
+        tls_ca: str | None = None,
     ) -> None:
         self.url = _checked_url(url)
         self.state = OpenState()
@@ -57,12 +66,14 @@ class RemoteConnection:
             if not _TOKEN.fullmatch(check_text("token", token)):
                 raise InvalidError("a token is the text that strandline token create has shown")
             headers["authorization"] = f"Bearer {token}"
+        self._tls = _tls(self.url, tls_ca)
         self._client = httpx2.Client(
             base_url=f"{self.url}/v1/store/",
             headers=headers,
             timeout=httpx2.Timeout(timeout_s, connect=min(timeout_s, 5.0)),
             limits=httpx2.Limits(max_connections=256, max_keepalive_connections=32),
             trust_env=False,
+            verify=self._tls,
         )
         self._ended = threading.Event()
         self._idle = threading.Condition()
@@ -112,6 +123,7 @@ class RemoteConnection:
             headers=self._headers,
             timeout=httpx2.Timeout(_WAITING_S, connect=5.0),
             trust_env=False,
+            verify=self._tls,
         )
 
     def send(self, name: str, body: bytes, kind: type[T]) -> T:
@@ -120,6 +132,7 @@ class RemoteConnection:
             with self._under_way():
                 answer = self._client.post(name, content=body)
         except _NOT_SENT as error:
+            _check_certificate(error, self.url)
             raise TransportError(str(error) or type(error).__name__, was_sent=False) from error
         except httpx2.TransportError as error:
             raise TransportError(str(error) or type(error).__name__, was_sent=True) from error
@@ -187,6 +200,29 @@ class Tries:
             self._is_over = True
             return None
         return pause_s
+
+
+def _tls(url: str, ca: str | None) -> ssl.SSLContext:
+    if url.startswith("https:"):
+        return tls_context(ca)
+    if ca is not None:
+        raise InvalidError("tls_ca is for a server at https:", url=url)
+    # It trusts no one, and is never used: those of the system take long to load.
+    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+
+
+def _check_certificate(error: BaseException, url: str) -> None:
+    """Raise InvalidError if the server has shown a certificate that is not to be trusted."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            raise InvalidError(
+                "the certificate of the server is not to be trusted, check the URL, or pass "
+                "who has signed it as tls_ca=",
+                url=url,
+                reason=cause.verify_message,
+            ) from error
+        cause = cause.__cause__ or cause.__context__
 
 
 def _checked_url(url: str) -> str:

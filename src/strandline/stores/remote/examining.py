@@ -12,11 +12,16 @@ from strandline.values import Durability, StrandlineError
 _WAIT_S: Final = 10.0
 
 
-def examine(url: str, token: str | None) -> Iterator[Examined]:
+def examine(url: str, token: str | None, tls_ca: str | None = None) -> Iterator[Examined]:
     """Yield what is found on the server that a URL names. Nothing is changed there."""
     try:
         connection = RemoteConnection(
-            url, token=token, clock=SystemClock(), patience_s=_WAIT_S, timeout_s=_WAIT_S
+            url,
+            token=token,
+            clock=SystemClock(),
+            patience_s=_WAIT_S,
+            timeout_s=_WAIT_S,
+            tls_ca=tls_ca,
         )
     except StrandlineError as error:
         yield Examined("server", "failed", "no such address", str(error))

@@ -46,7 +46,7 @@ from strandline.values import (
     TopicSettings,
     parse_tenant,
 )
-from strandline.values.arguments import check_seconds
+from strandline.values.arguments import check_path, check_seconds
 
 MessageT = TypeVar("MessageT", bound=wire.Message)
 
@@ -56,7 +56,9 @@ _NEEDED = {Mode.READ: "read", Mode.CONSUME: "consume", Mode.WRITE: "append"}
 class RemoteStore:
     """Implements Store. A child of a fork cannot use it.
 
-    `patience_s` is how long a call goes on trying while the server does not answer.
+    `patience_s` is how long a call goes on trying while the server does not answer. `tls_ca` is
+    the path of the certificates, in PEM, that may sign that of the server; by default the
+    system's.
     """
 
     def __init__(
@@ -68,6 +70,7 @@ class RemoteStore:
         token: str | None = None,
         patience_s: float = 30.0,
         request_timeout_s: float = 60.0,
+        tls_ca: str | None = None,
     ) -> None:
         self.mode = Mode.parse(mode)
         self._connection = RemoteConnection(
@@ -76,6 +79,7 @@ class RemoteStore:
             clock=clock if clock is not None else SystemClock(),
             patience_s=check_seconds("patience_s", patience_s),
             timeout_s=check_seconds("request_timeout_s", request_timeout_s, allows_zero=False),
+            tls_ca=None if tls_ca is None else check_path("tls_ca", tls_ca),
         )
         try:
             found = self._connection.call("open", wire.DoneReturn(), wire.WireStore)

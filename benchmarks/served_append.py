@@ -1,0 +1,102 @@
+"""`server.append.*`: events over HTTP, beside a bare handler, Redis Streams and JetStream."""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
+from pathlib import Path
+from shutil import which
+from typing import NamedTuple
+
+from benchmarks.entry import Contender, Entry
+from benchmarks.events import samples
+from benchmarks.producing import fresh
+from benchmarks.served import (
+    Peer,
+    append_s,
+    bare_server,
+    encoded,
+    jetstream,
+    our_server,
+    redis_stream,
+)
+from benchmarks.sizes import Sizes
+from strandline.values import Durability
+from tests.stores.jetstream.server import why_none
+
+Serving = Callable[[Path, Durability], AbstractContextManager[Peer]]
+
+FEW = 16
+BATCH = 100
+LEVELS = (Durability.WRITTEN, Durability.DURABLE)
+PEERS: Mapping[str, Serving] = {
+    "starlette": bare_server,
+    "redis": redis_stream,
+    "jetstream": jetstream,
+}
+
+
+class Amounts(NamedTuple):
+    """How much one round does: of each connection so many requests with so many events."""
+
+    connections: int
+    requests: int
+    events: int
+
+
+def entries(sizes: Sizes) -> tuple[Entry, ...]:
+    """Return the entries of `server.append.`, by how many send how many events at a time."""
+    few, many = sizes.served_requests // FEW, sizes.served_requests // sizes.served_many
+    batches = sizes.served_batches // FEW
+    return tuple(
+        entry
+        for level in LEVELS
+        for entry in (
+            _entry(
+                "single16", level, Amounts(FEW, few, 1), starlette=0.5, redis=0.4, jetstream=1.0
+            ),
+            _entry("single256", level, Amounts(sizes.served_many, many, 1), starlette=0.5),
+            _entry("batch100", level, Amounts(FEW, batches, BATCH), redis=1.0, jetstream=1.0),
+        )
+    )
+
+
+def _entry(name: str, level: Durability, amounts: Amounts, **bars: float) -> Entry:
+    serving = {each: server for each, server in PEERS.items() if _is_here(each)}
+    return Entry(
+        name=f"server.append.{name}.{level}",
+        unit="events/s",
+        contenders=partial(_contenders, {"ours": our_server, **serving}, level, amounts),
+        # The bars of others are for what is durable: a Python program that only writes
+        # cannot keep up with one in C, and their figures are shown.
+        bars={
+            each: bar
+            for each, bar in bars.items()
+            if each in serving and (each == "starlette" or level is Durability.DURABLE)
+        },
+    )
+
+
+def _is_here(peer: str) -> bool:
+    if peer == "redis":
+        return which("redis-server") is not None
+    return peer != "jetstream" or why_none() is None
+
+
+def _contenders(
+    serving: Mapping[str, Serving], level: Durability, amounts: Amounts, scratch: Path
+) -> Mapping[str, Contender]:
+    return {
+        name: partial(_rate, server, level, amounts, scratch) for name, server in serving.items()
+    }
+
+
+def _rate(serving: Serving, level: Durability, amounts: Amounts, scratch: Path) -> float:
+    """Return how many events a second so many connections append together."""
+    connections, requests, events = amounts
+    bodies = [encoded(each) for each in samples(requests * events)]
+    mine: Sequence[Sequence[bytes]] = [
+        bodies[at : at + events] for at in range(0, len(bodies), events)
+    ]
+    with fresh(scratch) as path, serving(path.parent, level) as peer:
+        append_s(peer, [mine[:1]] * connections)
+        return connections * len(bodies) / append_s(peer, [mine] * connections)
