@@ -48,8 +48,8 @@ class RemoteConnection:
     def __init__(
         self, url: str, *, token: str | None, clock: Clock, patience_s: float, timeout_s: float
     ) -> None:
-        self.url = _checked_url(url)
-        self.state = OpenState()
+        self.url: Final = _checked_url(url)
+        self.state: Final = OpenState()
         self.clock = clock
         self.patience_s = patience_s
         self._headers = headers = {"content-type": wire.MSGPACK, "accept": wire.MSGPACK}
