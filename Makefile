@@ -37,7 +37,7 @@ Strandline: a durable, replayable event log.
   make test-pythons a fast part with the oldest and the newest Python here
   make test-lowest a fast part with the oldest packages that are allowed
   make coverage    which branches the fast tests take
-  make lint        format, lint, types, imports, layout
+  make lint        format, lint, types, imports, spelling, layout
   make format      let ruff rewrite what it can
   make bench       measure and compare            ONLY=coordinator  BARS=strict
   make torture     long seeded runs, for hours    SECONDS=600 shares them out  SEED=1  ONLY=schedules
@@ -102,6 +102,7 @@ lint: setup
 	$(VENV_PYTHON) -m ruff check $(TREES)
 	$(VENV_PYTHON) -m mypy $(TREES)
 	.venv/bin/lint-imports --no-logo --cache-dir .cache/import-linter
+	.venv/bin/codespell $(TREES) docs *.md mkdocs.yml
 	$(VENV_PYTHON) -m pytest -q tests/test_layout.py
 
 format: setup

@@ -4,6 +4,7 @@ of its own. Commands that are only shown are `sh`, or have no language.
 Here is also the Spark session that pages and tests share.
 """
 
+import fnmatch
 import functools
 import gc
 import os
@@ -105,7 +106,12 @@ def _is_slow(page: Path) -> bool:
     return page.name in SLOW_PAGES or (page.suffix == ".md" and "```bash" in page.read_text())
 
 
-SPARK_PAGES = ["docs/howto/spark-*.md", "docs/tutorial.md"]
+SPARK_PAGES = [
+    "docs/howto/spark-*.md",
+    "docs/guides/iot-readings.md",
+    "docs/guides/spark-*.md",
+    "docs/tutorial.md",
+]
 
 _pages = Sybil(
     parsers=[PythonCodeBlockParser(), CodeBlockParser(language="bash", evaluator=_run_shell)],
@@ -146,7 +152,7 @@ def unit_of(nodeid: str) -> str:
     if name == BROWSED:
         return path
     if path.endswith(".md"):
-        return SPARK if name.startswith("spark-") or name == "tutorial.md" else path
+        return SPARK if any(fnmatch.fnmatchcase(path, each) for each in SPARK_PAGES) else path
     return SPARK if SPARK in path and name.removesuffix(".py") not in _WITHOUT_SESSION else nodeid
 
 

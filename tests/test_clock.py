@@ -135,14 +135,14 @@ def test_the_child_of_a_fork_makes_ids_of_its_own() -> None:
         os.write(write_end, clock.new_id().bytes)
         os._exit(0)
     os.waitpid(child, 0)
-    childs = UUID(bytes=os.read(read_end, 16))
+    children = UUID(bytes=os.read(read_end, 16))
     os.close(read_end)
     os.close(write_end)
 
     own = clock.new_id()
-    assert childs > before
+    assert children > before
     assert own > before
-    assert childs != own
+    assert children != own
 
 
 def test_random_bytes_come_in_the_count_requested(clock: Clock) -> None:

@@ -110,7 +110,7 @@ def test_a_call_that_only_one_face_has_is_found_out() -> None:
             """Be new."""
 
     class Other(sl.AsyncLog):
-        async def marks(self, topic: str) -> None:  # type: ignore[override]
+        async def marks(self, topic: str) -> None:  # type: ignore[misc,override]
             """Lack a parameter."""
 
     More.__name__, Other.__name__ = "Log", "AsyncLog"

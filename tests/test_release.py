@@ -8,7 +8,7 @@ import pytest
 
 from tools.api_baseline import breaks
 from tools.lowest import name_of, requirements, without_oldest
-from tools.release import digests
+from tools.release import digests, untyped
 
 ROOT = Path(__file__).parents[1]
 WORKFLOW = ROOT / ".github" / "workflows" / "tests.yml"
@@ -98,3 +98,18 @@ def test_each_python_of_the_classifiers_is_among_the_hosted_checks() -> None:
     named = re.findall(r"Python :: (3\.\d+)", "\n".join(PROJECT["classifiers"]))
 
     assert set(named) <= set(re.findall(r"3\.\d+", listed[1]))
+
+
+def test_a_public_name_of_an_unknown_or_inferred_type_is_named() -> None:
+    known = {"name": "log.a", "isTypeKnown": True, "isTypeAmbiguous": False, "diagnostics": []}
+    said = {"diagnostics": [{"message": "Type is missing\nInferred"}]}
+    symbols = [
+        known,
+        {**known, **said, "name": "log.b", "isTypeKnown": False},
+        {**known, **said, "name": "log.c", "isTypeAmbiguous": True},
+    ]
+
+    assert list(untyped(symbols)) == [
+        "log.b: Type is missing Inferred",
+        "log.c: Type is missing Inferred",
+    ]

@@ -7,8 +7,11 @@ A test holds the pages to what this makes.
 """
 
 import ast
+import enum
+import functools
 import inspect
 import itertools
+import re
 import textwrap
 from collections.abc import Iterator, Mapping
 from importlib import import_module
@@ -44,7 +47,47 @@ def page(room: str) -> str:
     parts = [f"# `{room}`", inspect.getdoc(module) or ""]
     for name in sorted(module.__all__, key=str.lower):
         parts += _described(name, _PLAIN.get(name) or getattr(module, name))
-    return "\n\n".join(part for part in parts if part) + "\n"
+    text = "\n\n".join(part for part in parts if part) + "\n"
+    return _cross_referenced(text, f"{room}.md")
+
+
+@functools.cache
+def _places() -> Mapping[str, str]:
+    """Return where each public name, and each method of one, has its heading."""
+    found: dict[str, str] = {}
+    for room in reversed(ROOMS):
+        module = import_module(room)
+        for name in module.__all__:
+            value = _PLAIN.get(name) or getattr(module, name)
+            if inspect.isclass(value) and issubclass(value, BaseException):
+                found[name] = f"../errors/{name}.md"
+                continue
+            found[name] = f"{room}.md#{name.lower()}"
+            if inspect.isclass(value):
+                for member in _members(value):
+                    found[f"{name}.{member}"] = f"{room}.md#{_slug(f'{name}.{member}')}"
+    return found
+
+
+def _slug(heading: str) -> str:
+    return re.sub(r"[^\w-]", "", heading).lower()
+
+
+def _cross_referenced(text: str, page: str) -> str:
+    """Make links of the public names in the prose of a page."""
+    places = _places()
+
+    def linked(match: re.Match[str]) -> str:
+        name = match[1] or match[2]
+        place = places.get(name)
+        if place is None or not (FOLDER / place.partition("#")[0]).exists():
+            return match[0]
+        return f"[`{name}`]({place.removeprefix(page)})"
+
+    text = re.sub(r"See docs/reference/errors/(\w+)\.md", r"See [`\1`](../errors/\1.md)", text)
+    prose = re.split(r"(^```.*?^```$|^#.*?$)", text, flags=re.DOTALL | re.MULTILINE)
+    pattern = re.compile(r"(?<![\[\w`./])(?:`([A-Za-z_.]+)`|([A-Z]\w+Error))(?![\w`/]|\.md)")
+    return "".join(part if at % 2 else pattern.sub(linked, part) for at, part in enumerate(prose))
 
 
 def names_page() -> str:
@@ -101,7 +144,8 @@ def _described(name: str, value: Any) -> Iterator[str]:
     elif inspect.isroutine(value):
         yield from _function(name, value)
     elif not isinstance(value, type) and type(value).__module__.startswith("strandline"):
-        yield f"`{value!r}`"
+        yield "" if repr(value) == name else f"`{value!r}`"
+        yield _constant_docstring(name, value)
 
 
 def _class(kind: type) -> Iterator[str]:
@@ -112,11 +156,57 @@ def _class(kind: type) -> Iterator[str]:
     yield _own_docstring(kind)
     if issubclass(kind, BaseException):
         return
+    yield from _fields(kind)
     for name, member in _members(kind).items():
+        yield f"### {kind.__name__}.{name}"
         if isinstance(member, property):
-            yield f"**`{name}`** {_own_docstring(member)}".strip()
+            yield f"```py\n{_property(name, member)}\n```"
+            yield _own_docstring(member)
         else:
             yield from _function(name, member)
+
+
+def _fields(kind: type) -> Iterator[str]:
+    """Yield a table of the fields of a value, or of the members of an enumeration."""
+    is_enum = issubclass(kind, enum.Enum)
+    rows: dict[str, str] = {}
+    for each in reversed(kind.__mro__):
+        if each.__module__.startswith("strandline"):
+            rows |= dict(_written_fields(each, is_enum=is_enum))
+    rows = {name: row for name, row in rows.items() if name not in _members(kind)}
+    if rows:
+        head = "| member | |" if is_enum else "| field | type | |"
+        yield "\n".join([head, re.sub(r"[^|]+", "---", head), *rows.values()])
+
+
+def _written_fields(kind: type, *, is_enum: bool) -> Iterator[tuple[str, str]]:
+    try:
+        (written,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
+    except OSError:
+        return  # compiled, or made by a call: it has no fields of its own
+    assert isinstance(written, ast.ClassDef)
+    for statement, following in itertools.pairwise([*written.body, ast.Pass()]):
+        told = ""
+        if isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant):
+            told = " ".join(str(following.value.value).split())
+        if is_enum and isinstance(statement, ast.Assign) and len(statement.targets) == 1:
+            name = ast.unparse(statement.targets[0])
+            cells = [f"`{name}`", told]
+        elif not is_enum and isinstance(statement, ast.AnnAssign):
+            name = ast.unparse(statement.target)
+            kept = ast.unparse(statement.annotation)
+            default = f" = {ast.unparse(statement.value)}" if statement.value else ""
+            cells = [f"`{name}`", f"`{kept}{default}`".replace("|", "\\|"), told]
+        else:
+            continue
+        if not name.startswith("_"):
+            yield name, f"| {' | '.join(cells)} |"
+
+
+def _property(name: str, member: property) -> str:
+    returned = getattr(member.fget, "__annotations__", {}).get("return", "")
+    shown = returned if isinstance(returned, str) else inspect.formatannotation(returned)
+    return f"{name}: {shown}" if shown else name
 
 
 def _members(kind: type) -> dict[str, Any]:

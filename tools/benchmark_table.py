@@ -1,6 +1,7 @@
-"""The table of benchmarks in README and the trade-offs, from benchmarks/results.json.
+"""The tables of benchmarks in README, on the home page and in the trade-offs, from
+benchmarks/results.json.
 
-python -m tools.benchmark_table     write both again
+python -m tools.benchmark_table     write them again
 """
 
 import re
@@ -12,7 +13,8 @@ from benchmarks.results import Result, load
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results.json"
 README = ROOT / "README.md"
-PAGES = (README, ROOT / "docs" / "trade-offs.md")
+HOME = ROOT / "docs" / "index.md"
+PAGES = (README, HOME, ROOT / "docs" / "trade-offs.md")
 
 _BLOCK = re.compile(r"(<!-- benchmarks -->\n).*?(<!-- end of benchmarks -->)", re.DOTALL)
 
@@ -55,7 +57,7 @@ NAMES = {
 }
 
 
-#: README has these only: where we are faster, and where we are slower.
+#: README and the home page have these only: where we are faster, and where we are slower.
 FEW = (
     *("append.single.written.exclusive", "append.batch1000.written", "replay.arrow.singles"),
     *("replay.objects", "tail.across.one.p50"),
@@ -67,7 +69,7 @@ def table(page: Path, results: Sequence[Result]) -> str:
     found = {each.name: each for each in results}
     lines = ["| | ours | beside | ratio |", "|---|---|---|---|"]
     for name, (text, peers) in ROWS.items():
-        if page == README and name not in FEW:
+        if page in (README, HOME) and name not in FEW:
             continue
         result = found[name]
         beside = "; ".join(f"{NAMES[peer]} {shown(result.beside[peer])}" for peer in peers)

@@ -127,8 +127,8 @@ class SystemClock:
     """The machine's own clock. Nothing to close; usable after a fork."""
 
     # Each append reads both, the second twice: no call of ours in between.
-    now_us = staticmethod(_wall_us)
-    monotonic = staticmethod(time.monotonic)
+    now_us: "staticmethod[[], int]" = staticmethod(_wall_us)
+    monotonic: "staticmethod[[], float]" = staticmethod(time.monotonic)
 
     def call_later(self, delay_s: float, action: Callable[[], None]) -> Timer:
         """See Clock."""

@@ -11,7 +11,7 @@ import io
 import threading
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager
-from typing import Any, ParamSpec, Protocol, TypeVar
+from typing import Any, Final, ParamSpec, Protocol, TypeVar
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -42,7 +42,7 @@ class Attempt:
             acquire = functools.partial(lock.acquire, True)
         elif timeout_s > 0:
             acquire = functools.partial(lock.acquire, True, timeout_s)
-        self.__bool__ = acquire
+        self.__bool__: Final = acquire
 
 
 class _Closing(io.IOBase):

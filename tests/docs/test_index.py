@@ -1,4 +1,4 @@
-"""Without a site, every page can be reached from the first one."""
+"""Every page can be reached: without a site from the first page, and in the site by its menu."""
 
 import re
 from pathlib import Path
@@ -25,3 +25,10 @@ def test_every_page_is_reached_from_the_first() -> None:
 def test_every_link_to_a_page_leads_to_one(page: Path) -> None:
     for target in links_of(page):
         assert target.exists(), target
+
+
+def test_the_menu_of_the_site_has_every_page_once() -> None:
+    menu = (DOCS.parent / "mkdocs.yml").read_text().partition("\nnav:\n")[2]
+    named = re.findall(r": ([\w./-]+\.md)$", menu, re.MULTILINE)
+
+    assert sorted(named) == sorted(path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md"))

@@ -279,7 +279,7 @@ def test_strange_paths_find_nothing(impatient: Served, path: str) -> None:
 
 def test_no_answer_shows_a_traceback_or_a_path(log: Log, serve: Callable[..., Served]) -> None:
     served = serve(log)
-    served.server.app.log.describe_topic = None  # type: ignore[assignment,method-assign]
+    served.server.app.log.describe_topic = None  # type: ignore[assignment,method-assign,misc]
 
     with served.client() as http:
         answer = http.get("/v1/topics/orders")

@@ -145,7 +145,7 @@ class FarStore(MemoryStore):
     def __init__(self) -> None:
         super().__init__()
         self.threads: set[int] = set()
-        self.marks, self.read = self._noted(self.marks), self._noted(self.read)
+        self.marks, self.read = self._noted(self.marks), self._noted(self.read)  # type: ignore[misc]
 
     def _noted(self, call: Any) -> Any:
         def noted(*args: Any) -> Any:

@@ -31,7 +31,7 @@ def live(topic: Topic) -> sl.LiveSubscription:
 class PollingIo(SystemIo):
     """An io whose system gives no notices."""
 
-    def file_watcher(self) -> FileWatcher:  # type: ignore[override] # A class, there.
+    def file_watcher(self) -> FileWatcher:  # type: ignore[misc,override] # A class, there.
         def refuse() -> Inotify:
             raise OSError("no more notices")
 

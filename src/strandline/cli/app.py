@@ -1,6 +1,6 @@
 """The program, put together from its commands."""
 
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -29,7 +29,7 @@ from strandline.cli import (
 from strandline.cli.command import new_app
 from strandline.cli.screen import show
 
-app = new_app(
+app: Final = new_app(
     "A durable, replayable event log.\n\n"
     "Each command has --help with examples, and --json for programs. --url says which log "
     "it is about; without it the variable STRANDLINE_URL does, and without that it is "

@@ -79,8 +79,8 @@ class Appended:
     """Where the records of a command went."""
 
     def __init__(self) -> None:
-        self.records = 0
-        self.repeats = 0
+        self.records: int = 0
+        self.repeats: int = 0
         self._ranges: dict[int, tuple[int, int]] = {}
 
     def add(self, partition: int, offset: int, *, is_repeat: bool) -> None:

@@ -1,6 +1,6 @@
 """Commands about dead letters: records that a consumer could not handle."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 import typer
@@ -35,7 +35,9 @@ _Offsets = Annotated[
     typer.Option("--offset", metavar="N", min=0, help="In the dead-letter topic. May be repeated."),
 ]
 
-app = new_app("List, redrive and discard dead letters: records that a consumer could not handle.")
+app: Final = new_app(
+    "List, redrive and discard dead letters: records that a consumer could not handle."
+)
 
 
 @command(

@@ -3,7 +3,7 @@
 import importlib
 import os
 import sys
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Protocol
 
 import typer
 
@@ -20,7 +20,7 @@ from strandline.values.extras import install_command
 if TYPE_CHECKING:
     from strandline.spark.jobs import FlowReport, FolderReport
 
-app = new_app(
+app: Final = new_app(
     "Run jobs over whole topics on Spark.\n\n"
     f"They need: {install_command('spark')}. Each may be stopped, or killed, and run again: "
     "it ends in the same state."

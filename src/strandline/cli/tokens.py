@@ -1,6 +1,6 @@
 """Commands about the tokens of a server."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _FIELDS = "{id, scopes, topics, tenant, created_at, expires_at}"
 
-app = new_app("Make, list and revoke tokens: what callers of a served log may do.")
+app: Final = new_app("Make, list and revoke tokens: what callers of a served log may do.")
 
 
 @command(

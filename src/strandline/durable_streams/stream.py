@@ -71,11 +71,11 @@ class DurableStream:
             raise InvalidError(
                 f"streams are forked at most {_LINEAGE_MAX} deep", stream=found.topic.name
             )
-        self.base = 0 if settings.fork is None else settings.fork.base
+        self.base: Final = 0 if settings.fork is None else settings.fork.base
         """How many messages are the source's."""
-        self.keys = StreamKeys(log, found.topic)
+        self.keys: Final = StreamKeys(log, found.topic)
         clock = parts_of(log).clock
-        self.lifetime = Lifetime(
+        self.lifetime: Final = Lifetime(
             self.keys, clock, found.created_at_us, settings.ttl_s, settings.expires_at_us
         )
         self._lock = threading.Lock()

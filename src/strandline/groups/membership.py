@@ -66,10 +66,10 @@ class Membership:
         is_shared: bool = False,
     ) -> None:
         self.lease_s = lease_s
-        self.tick_s = lease_s / LOOKS
+        self.tick_s: Final = lease_s / LOOKS
         self.held: dict[int, int] = {}
         """The generation of each partition that it holds."""
-        self.is_manual = is_manual
+        self.is_manual: bool = is_manual
         self.chosen: frozenset[int] = frozenset()
         """What a manual member reads."""
         self._is_shared = is_shared

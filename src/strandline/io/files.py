@@ -10,7 +10,7 @@ import stat as stat_bits
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
 
 from strandline.io.file_watcher import FileWatcher
 
@@ -137,14 +137,14 @@ _BOOT_ID_TEXT_MAX = 64
 class SystemIo:
     """The operating system's files. What is hot is the system call itself."""
 
-    close = staticmethod(os.close)
-    pread = staticmethod(os.pread)
-    truncate = staticmethod(os.ftruncate)
-    unlink = staticmethod(os.unlink)
-    rmdir = staticmethod(os.rmdir)
-    replace = staticmethod(os.replace)
-    exists = staticmethod(os.path.lexists)
-    file_watcher = staticmethod(FileWatcher)
+    close: Final = staticmethod(os.close)
+    pread: Final = staticmethod(os.pread)
+    truncate: Final = staticmethod(os.ftruncate)
+    unlink: Final = staticmethod(os.unlink)
+    rmdir: Final = staticmethod(os.rmdir)
+    replace: Final = staticmethod(os.replace)
+    exists: Final = staticmethod(os.path.lexists)
+    file_watcher: Final = staticmethod(FileWatcher)
 
     def __init__(self) -> None:
         self._boot_id: bytes | None = None
@@ -161,7 +161,7 @@ class SystemIo:
             self._extend(fd, length)
 
     else:
-        sync = staticmethod(os.fdatasync)
+        sync: Final = staticmethod(os.fdatasync)
 
         def preallocate(self, fd: int, length: int, /) -> None:
             """See Io."""

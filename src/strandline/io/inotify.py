@@ -4,6 +4,7 @@ import ctypes
 import errno
 import os
 import struct
+from typing import Final
 
 _MODIFY = 0x2
 _ATTRIBUTES = 0x4
@@ -37,7 +38,7 @@ class Inotify:
         self._libc = ctypes.CDLL(None, use_errno=True)
         if not hasattr(self._libc, "inotify_init1"):
             raise OSError(errno.ENOSYS, "this system has no inotify")
-        self.fd = self._checked(self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))
+        self.fd: Final = self._checked(self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))
 
     def add(self, path: str) -> int:
         """Watch a path and return the number of the watch: the same for the same file."""

@@ -3,7 +3,7 @@
 import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import repeat
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from strandline._core import IS_COMPILED
 from strandline.clock import Clock, SystemClock
@@ -48,7 +48,8 @@ __all__ = ["Appends", "append_warm", "check_values"]
 
 _FIRST = Partition(0)
 _NAMES: tuple[type, ...] = (str, Topic)
-_, _WRITTEN, _DURABLE = Durability
+_WRITTEN: Final = Durability.WRITTEN
+_DURABLE: Final = Durability.DURABLE
 _EVENT = ValueKind.EVENT
 # What makes a named tuple by name is slow, and one is made for each append.
 _new: Any = tuple.__new__

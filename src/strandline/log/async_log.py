@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from contextvars import copy_context
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar, Unpack, overload
 from uuid import UUID
 
 from strandline.log.appending import append_warm, check_values
@@ -100,17 +100,17 @@ class AsyncLog:
 
     # --- topics ---
 
-    create_topic = off_loop(Log.create_topic)
-    topic = off_loop(Log.topic)
-    topics = off_loop(Log.topics)
-    tenants = off_loop(Log.tenants)
-    describe_topic = off_loop(Log.describe_topic)
-    change_retention = off_loop(Log.change_retention)
-    add_partitions = off_loop(Log.add_partitions)
-    declare_payload = off_loop(Log.declare_payload)
-    set_quota = off_loop(Log.set_quota)
-    quotas = off_loop(Log.quotas)
-    drop_topic = off_loop(Log.drop_topic)
+    create_topic: Final = off_loop(Log.create_topic)
+    topic: Final = off_loop(Log.topic)
+    topics: Final = off_loop(Log.topics)
+    tenants: Final = off_loop(Log.tenants)
+    describe_topic: Final = off_loop(Log.describe_topic)
+    change_retention: Final = off_loop(Log.change_retention)
+    add_partitions: Final = off_loop(Log.add_partitions)
+    declare_payload: Final = off_loop(Log.declare_payload)
+    set_quota: Final = off_loop(Log.set_quota)
+    quotas: Final = off_loop(Log.quotas)
+    drop_topic: Final = off_loop(Log.drop_topic)
 
     # --- writing ---
 
@@ -189,17 +189,17 @@ class AsyncLog:
         """
         return AsyncTransaction(partial(self._blocking.transaction, connection))
 
-    trim = off_loop(Log.trim)
-    evict = off_loop(Log.evict)
-    erase = off_loop(Log.erase)
-    apply_retention = off_loop(Log.apply_retention)
-    seal = off_loop(Log.seal)
-    sync = off_loop(Log.sync)
-    flush = off_loop(Log.flush)
+    trim: Final = off_loop(Log.trim)
+    evict: Final = off_loop(Log.evict)
+    erase: Final = off_loop(Log.erase)
+    apply_retention: Final = off_loop(Log.apply_retention)
+    seal: Final = off_loop(Log.seal)
+    sync: Final = off_loop(Log.sync)
+    flush: Final = off_loop(Log.flush)
 
     # --- reading ---
 
-    read = in_pages(Log.read)
+    read: Final = in_pages(Log.read)
 
     async def read_batches(
         self,
@@ -213,25 +213,25 @@ class AsyncLog:
         read = self._blocking.read_batches
         return AsyncBatches(await in_thread(read, topic, partition, start, end, **limits))
 
-    marks = off_loop(Log.marks)
-    offset_at = off_loop(Log.offset_at)
-    epochs = off_loop(Log.epochs)
-    segments = off_loop(Log.segments)
-    position = off_loop(Log.position)
-    resolve = off_loop(Log.resolve)
-    proof_head = off_loop(Log.proof_head)
-    verify = off_loop(Log.verify)
-    watch = opens(Log.watch, AsyncWatch)
+    marks: Final = off_loop(Log.marks)
+    offset_at: Final = off_loop(Log.offset_at)
+    epochs: Final = off_loop(Log.epochs)
+    segments: Final = off_loop(Log.segments)
+    position: Final = off_loop(Log.position)
+    resolve: Final = off_loop(Log.resolve)
+    proof_head: Final = off_loop(Log.proof_head)
+    verify: Final = off_loop(Log.verify)
+    watch: Final = opens(Log.watch, AsyncWatch)
 
     # --- consumers ---
 
-    register = off_loop(Log.register)
-    claim = off_loop(Log.claim)
-    ack = off_loop(Log.ack)
-    seek = off_loop(Log.seek)
-    cursor = off_loop(Log.cursor)
-    consumers = off_loop(Log.consumers)
-    delete_consumer = off_loop(Log.delete_consumer)
+    register: Final = off_loop(Log.register)
+    claim: Final = off_loop(Log.claim)
+    ack: Final = off_loop(Log.ack)
+    seek: Final = off_loop(Log.seek)
+    cursor: Final = off_loop(Log.cursor)
+    consumers: Final = off_loop(Log.consumers)
+    delete_consumer: Final = off_loop(Log.delete_consumer)
 
     # --- the rooms above, from here ---
 
@@ -298,8 +298,8 @@ class AsyncLog:
 
     # --- the whole log ---
 
-    describe = off_loop(Log.describe)
-    metrics = off_loop(Log.metrics)
+    describe: Final = off_loop(Log.describe)
+    metrics: Final = off_loop(Log.metrics)
 
     async def close(self) -> None:
         """End the log for its holder, after what was handed over. As `Log.close`."""

@@ -1,7 +1,7 @@
 """What is read, and what is watched, on an event loop."""
 
 from collections.abc import AsyncIterator, Collection
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from strandline.log.off_loop import each_of, in_thread, off_loop, to_its_end
 from strandline.log.results import Batches, Hint, Watch
@@ -51,8 +51,8 @@ class AsyncWatch:
         """Whether the watch or its log was closed."""
         return self._blocking.is_closed
 
-    add = off_loop(Watch.add)
-    remove = off_loop(Watch.remove)
+    add: Final = off_loop(Watch.add)
+    remove: Final = off_loop(Watch.remove)
 
     async def wait(self, timeout_s: float | None = None) -> Collection[Hint]:
         """Return the hints since the last time. As `Watch.wait`."""

@@ -25,7 +25,7 @@ class AsyncTransaction:
         self._executor: Executor | None = None
         self._is_own = False
         self._block: AbstractContextManager[Any] | None = None
-        self.is_open = False
+        self.is_open: bool = False
 
     @property
     def executor(self) -> Executor | None:

@@ -7,14 +7,14 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from strandline.log.receipts import Receipt, Receipts
 from strandline.log.results import TopicName
 from strandline.values import StrandlineError, Tenant, Topic
 
 #: Where failures of a broker are logged.
-failures = logging.getLogger("strandline.broker")
+failures: Final = logging.getLogger("strandline.broker")
 
 
 @dataclass(frozen=True, slots=True)

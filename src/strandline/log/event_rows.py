@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Final, overload
 
 from strandline.values import Event
 from strandline.values.prompt import prompt_text
@@ -23,7 +23,7 @@ class EventRows(Sequence[Event]):
         for each in arrays:
             each.validate(full=True)
         #: As a frame holds them: nothing before their first row.
-        self.arrays = [_whole(each) for each in arrays]
+        self.arrays: Final = [_whole(each) for each in arrays]
         for kind in self.arrays[1].unique().to_pylist():
             Event.load(kind, b"null", None, b"{}", None)
 

@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Callable, Collection
-from typing import Generic
+from typing import Final, Generic
 
 from strandline.io import FileWatcher
 from strandline.log.watches import Place
@@ -22,9 +22,9 @@ class FileChanges(Generic[Place]):
         self._path_of = path_of
         # Replaced and never changed: the thread that waits reads them without a lock.
         self._places: dict[str, frozenset[Place]] = {}
-        self.found = file_watcher.found
-        self.wake = file_watcher.wake
-        self.close = file_watcher.close
+        self.found: Final = file_watcher.found
+        self.wake: Final = file_watcher.wake
+        self.close: Final = file_watcher.close
 
     def add(self, place: Place, /) -> None:
         path = self._path_of(place)

@@ -46,7 +46,8 @@ class LocalWatch:
         new_loop_waiter: Callable[[], LoopWaiter] = LoopWaiter,
     ) -> None:
         #: How often its reader has waited, and how many hints it was given.
-        self.waits = self.hints = 0
+        self.waits: int = 0
+        self.hints: int = 0
         self._clock = clock
         self._find = find
         self._on_close = on_close

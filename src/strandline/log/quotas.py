@@ -78,7 +78,7 @@ class Quotas:
         self._known: dict[Tenant, _Known] = {}
         self._is_elsewhere = store.capabilities.has_own_quotas
         #: How often something was refused.
-        self.refusals = 0
+        self.refusals: int = 0
 
     # --- what is appended ---
 

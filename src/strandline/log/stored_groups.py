@@ -5,7 +5,7 @@ holds which partition. Its cursors lie beside it, each with the generation of it
 """
 
 from collections.abc import Iterable
-from typing import Self
+from typing import Final, Self
 
 import msgspec
 from msgspec.structs import replace
@@ -120,7 +120,7 @@ class StoredGroup(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 _decode = msgspec.json.Decoder(StoredGroup).decode
-encode_group = msgspec.json.encode
+encode_group: Final = msgspec.json.encode
 
 
 def group_key(tenant: Tenant | None, name: str) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import TypedDict
+from typing import Final, TypedDict
 
 from strandline.log.numbers import check_limit, check_timeout, check_whole
 from strandline.log.results import TopicName
@@ -27,7 +27,8 @@ from strandline.values.names import RESERVED_PREFIX
 from strandline.values.options import check_options
 
 # Members of an enumeration are slow to look up.
-_APPLIED, _WRITTEN, _ = Durability
+_APPLIED: Final = Durability.APPLIED
+_WRITTEN: Final = Durability.WRITTEN
 _FIRST = Partition(0)
 
 

@@ -39,20 +39,22 @@ class TopicLane:
         self, name: TopicName, stored: StoredTopic, counts: TopicCounts, clock: Clock
     ) -> None:
         #: What the caller names it by.
-        self.name = name
-        self.stored = stored
-        self.counts = counts
-        self.tenant = stored.topic.tenant
-        self.kind = stored.settings.value_kind
+        self.name: Final = name
+        self.stored: StoredTopic = stored
+        self.counts: Final = counts
+        self.tenant: Final = stored.topic.tenant
+        self.kind: Final = stored.settings.value_kind
         #: The count by which values are routed; the topic may have more partitions already.
-        self.partitions = 0
+        self.partitions: int = 0
         #: The counts by which writes were routed that are still recognised, the latest first.
         self.earlier: tuple[int, ...] = ()
         #: What appends to its only partition in place of Python, if there is one.
         self.appender: Appender | None = None
+        #: Until when this is known without a look at the topic, by the monotonic clock.
+        self.fresh_until: float
         self.route(stored, clock)
         #: Whose turn it is among the partitions, where nothing else decides.
-        self.turns = itertools.count()
+        self.turns: Final = itertools.count()
         #: What appends plain events to each partition, once a first append has found it.
         self.shortcuts: dict[int, Shortcut] = {}
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import Final, Protocol
 
 from strandline.log.appending import Appends
 from strandline.log.receipts import Receipt, Receipts
@@ -52,7 +52,7 @@ class TracedAppends:
     def __init__(self, appends: Appends, tracing: Tracing) -> None:
         self._appends = appends
         self._tracing = tracing
-        self.knows = appends.knows
+        self.knows: Final = appends.knows
 
     def append(
         self,

@@ -76,10 +76,10 @@ class CheckedPredicate:
 
     def __init__(self, node: Node, builder: Builder, found: Read) -> None:
         self.node = node
-        self.looked = builder.looked
-        self.bound = builder.bound
-        self.renamed = builder.renamed
-        self.places = found.places
+        self.looked: Final = builder.looked
+        self.bound: Final = builder.bound
+        self.renamed: Final = builder.renamed
+        self.places: Final = found.places
 
 
 def check(text: str, schema: pa.Schema, now_us: int) -> CheckedPredicate:

@@ -3,6 +3,7 @@
 `docs/reference/predicates.md` shows these tables, and a test holds the two equal.
 """
 
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 TEXT_CHARS_MAX: Final = 16_384
@@ -321,7 +322,7 @@ OTHER_NAMES: Final = {
 
 _INTEGERS: Final = ("tinyint", "smallint", "int", "bigint")
 
-CASTS: Final = {
+CASTS: Final[Mapping[str, tuple[str, ...]]] = {
     "boolean": ("boolean", *_INTEGERS, "string"),
     "tinyint": (*_INTEGERS, "float", "double", "decimal", "string", "boolean"),
     "smallint": (*_INTEGERS, "float", "double", "decimal", "string", "boolean"),

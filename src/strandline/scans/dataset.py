@@ -11,6 +11,7 @@ import pyarrow.dataset as ds
 from strandline.log import parts_of
 from strandline.log.arrow_streams import ARROW_STREAMS
 from strandline.log.parts import unsendable
+from strandline.scans.arrow_dataset import ArrowDataset
 from strandline.scans.reading import ScanRead
 from strandline.values import InvalidError
 from strandline.values.extras import missing
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 
 # Without a scanner of its own every method of it would read the empty table below.
-class Scan(ds.InMemoryDataset):  # type: ignore[misc] # pyarrow has no types.
+class Scan(ArrowDataset):
     """The rows of a topic between fixed ends; `log.scan` returns it.
 
     It is a `pyarrow.dataset.Dataset`: DuckDB reads a variable that holds one by its name,

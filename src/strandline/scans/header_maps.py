@@ -3,11 +3,12 @@
 from array import array
 from collections.abc import Sequence, Sized
 from itertools import accumulate
+from typing import Final
 
 import msgspec
 import pyarrow as pa
 
-decode_headers = msgspec.json.Decoder(dict[str, str]).decode
+decode_headers: Final = msgspec.json.Decoder(dict[str, str]).decode
 
 
 def header_maps(stored: pa.Array) -> pa.Array:

@@ -118,25 +118,25 @@ class Application:
         views: Mapping[str, LiveView[Any]] | None = None,
         triggers: Sequence[Triggers] = (),
     ) -> None:
-        self.settings = settings if settings is not None else ServerSettings()
-        self.log = AsyncLog(log)
-        self.tokens = TokenTable(log)
-        self.streams = Streams(self.settings)
-        self.metrics = ServerMetrics(log, self.streams)
+        self.settings: Final = settings if settings is not None else ServerSettings()
+        self.log: Final = AsyncLog(log)
+        self.tokens: Final = TokenTable(log)
+        self.streams: Final = Streams(self.settings)
+        self.metrics: Final = ServerMetrics(log, self.streams)
         self._clock: Clock = parts_of(log).clock
-        self.sessions = Sessions(self.tokens, self._clock)
-        self.history = MetricHistory(log, self.metrics, self.streams)
-        self.work = Work(views or {}, triggers)
+        self.sessions: Final = Sessions(self.tokens, self._clock)
+        self.history: Final = MetricHistory(log, self.metrics, self.streams)
+        self.work: Final = Work(views or {}, triggers)
         self._durable = StreamTable(self.log)
         self._members = Members(log)
-        self.admission = Admission(
+        self.admission: Final = Admission(
             self.tokens,
             self.sessions,
             needs_token=self.settings.needs_token,
             is_far=is_far(log),
         )
         self._topics = KnownTopics()
-        self.epochs = Epochs(log)
+        self.epochs: Final = Epochs(log)
         self._port = StorePort(log)
         document = openapi_document(endpoints)
 

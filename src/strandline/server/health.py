@@ -64,14 +64,14 @@ class ServerMetrics:
     """What one server has counted, and what its log has."""
 
     def __init__(self, log: Log, streams: Streams) -> None:
-        self.registry = CollectorRegistry()
-        self.requests = Counter(
+        self.registry: Final = CollectorRegistry()
+        self.requests: Final = Counter(
             "strandline_http_requests",
             "Requests answered, by endpoint and status.",
             ("endpoint", "status"),
             registry=self.registry,
         )
-        self.seconds = Histogram(
+        self.seconds: Final = Histogram(
             "strandline_http_request_seconds",
             "How long requests took until their answer began.",
             ("endpoint",),

@@ -82,12 +82,12 @@ class ClientMember:
         self.terms = terms
         self.consumer = consumer
         #: One request at a time fetches.
-        self.turn = asyncio.Lock()
+        self.turn: Final = asyncio.Lock()
         self.is_fetching = False
         self.held: dict[str, Delivery] = {}
         self.acked: dict[str, None] = {}
         self._leases: dict[tuple[str, int, int], str] = {}
-        self.used_at = 0.0
+        self.used_at: float = 0.0
 
     @property
     def id(self) -> str:

@@ -73,7 +73,7 @@ class RequestError(Exception):
         super().__init__(detail)
         self.status = status
         self.detail = detail
-        self.headers = headers or {}
+        self.headers: Final = headers or {}
 
 
 def problem_of(error: StrandlineError | RequestError) -> Response:

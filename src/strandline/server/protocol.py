@@ -15,7 +15,7 @@ HEAD_BYTES_MAX: Final = 64 * 1024
 class BoundedProtocol(HttpToolsProtocol):
     """One connection, which is closed if the head of a request is too large or too slow."""
 
-    header_timeout_s = 10.0
+    header_timeout_s: Final = 10.0
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

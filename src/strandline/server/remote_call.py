@@ -1,7 +1,7 @@
 """A call of the port of the store over HTTP: its message, and what answers it. See design 0101."""
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 from starlette.responses import Response
@@ -25,10 +25,10 @@ class StorePort:
 
     def __init__(self, log: Log) -> None:
         parts = parts_of(log)
-        self.store = parts.store
-        self.quotas = quotas_of(log)
-        self.topics = RemoteTopics(self.store)
-        self.claims = RemoteClaims(self.store, parts.clock)
+        self.store: Final = parts.store
+        self.quotas: Final = quotas_of(log)
+        self.topics: Final = RemoteTopics(self.store)
+        self.claims: Final = RemoteClaims(self.store, parts.clock)
 
     def partition(self, call: Call, given: Any) -> tuple[StoredTopic, int]:
         """Return the partition that a message names, or raise."""

@@ -109,7 +109,7 @@ class RunningServer:
         chosen = settings if settings is not None else ServerSettings()
         if for_one or not address.is_loopback:
             chosen = replace(chosen, needs_token=True)
-        self.app = Application(log, chosen, views=views, triggers=triggers)
+        self.app: Final = Application(log, chosen, views=views, triggers=triggers)
         if chosen.needs_token and not for_one and not self.app.tokens.list():
             raise InvalidError(
                 "every request would be refused, make a token first: strandline token create"

@@ -27,7 +27,7 @@ class Streams:
         self._settings = settings
         self._open: Counter[str] = Counter()
         self._enders: set[Callable[[], None]] = set()
-        self.is_draining = False
+        self.is_draining: bool = False
 
     @property
     def count(self) -> int:

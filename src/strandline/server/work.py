@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from starlette.responses import Response
@@ -22,7 +22,7 @@ class Work:
 
     def __init__(self, views: Mapping[str, LiveView[Any]], triggers: Sequence[Triggers]) -> None:
         self._views = dict(views)
-        self.triggers = tuple(triggers)
+        self.triggers: Final = tuple(triggers)
 
     def views(self, caller: Caller) -> dict[str, LiveView[Any]]:
         """Return the views by name, of topics that the caller sees."""

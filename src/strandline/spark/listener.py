@@ -9,8 +9,8 @@ from strandline.values.extras import missing
 
 try:
     from pyspark.sql.streaming.listener import StreamingQueryListener
-except ImportError as error:
-    raise InvalidError(missing("PySpark", "spark")) from error
+except ImportError as _error:
+    raise InvalidError(missing("PySpark", "spark")) from _error
 
 from strandline.opening import open_log
 from strandline.spark.source.consumers import keep_up

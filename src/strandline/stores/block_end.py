@@ -2,6 +2,7 @@
 
 import os
 import threading
+from typing import Final
 
 from strandline.clock import Clock
 from strandline.values import ClosedError, InvalidError, UnavailableError
@@ -13,7 +14,7 @@ class BlockEnd:
     """Whose a block is, and whether it is over. Any thread may wait for it."""
 
     def __init__(self) -> None:
-        self.thread = threading.get_ident()
+        self.thread: Final = threading.get_ident()
         self._pid = os.getpid()
         #: Rises to 1 with the end of the block.
         self._over = Watermark()

@@ -2,7 +2,7 @@
 
 import threading
 from copy import copy
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from strandline.clock import Clock, SystemClock
 from strandline.log.chain import Chain
@@ -43,11 +43,14 @@ class MemoryPartition:
 
     def __init__(self, chain: Chain, epoch: Epoch, *, is_proved: bool) -> None:
         self.chain = chain
-        self.lock = threading.Lock()
+        self.lock: Final = threading.Lock()
         # Invariant: the record at index i has the offset oldest + i, and low <= oldest.
         self.records: list[StoredRecord] = []
         self.anchor = chain.origin if is_proved else None
-        self.low = self.oldest = self.last_us = self.size_bytes = 0
+        self.low: int = 0
+        self.oldest: int = 0
+        self.last_us: int = 0
+        self.size_bytes: int = 0
         self._epochs = (epoch,)
         self._identities = Identities()
         self.end: StrandlineError | None = None
@@ -122,7 +125,7 @@ class MemoryStore:
 
     url = "memory:"
     mode = Mode.WRITE
-    capabilities = Capabilities(
+    capabilities: Capabilities = Capabilities(
         Durability.APPLIED,
         "memory is lost with its process",
         Reach.PROCESS,
@@ -134,22 +137,30 @@ class MemoryStore:
 
     def __init__(self, clock: Clock | None = None) -> None:
         self._clock = clock if clock is not None else SystemClock()
-        self.id = self._clock.new_id()
+        self.id: Final = self._clock.new_id()
         self._state = OpenState()
         self._table = table = TopicTable(self._clock, self._new_partition)
         self._claims = LocalClaims()
         self._watches: Watches[MemoryPartition, MemoryTopic] = Watches(self._clock, _place, _end)
-        self.check_open = self._state.check
-        self.topics, self.find_topic = table.topics, table.find_topic
-        self.find_topic_id, self.create_topic = table.find_topic_id, table.create_topic
-        self.change_settings = table.change_settings
-        self.keys, self.get_key = table.keys, table.get_key
-        self.put_key, self.remove_key = table.put_key, table.remove_key
-        self.watch, self.metrics = self._watches.open, self._watches.metrics
+        self.check_open: Final = self._state.check
+        self.topics: Final = table.topics
+        self.find_topic: Final = table.find_topic
+        self.find_topic_id: Final = table.find_topic_id
+        self.create_topic: Final = table.create_topic
+        self.change_settings: Final = table.change_settings
+        self.keys: Final = table.keys
+        self.get_key: Final = table.get_key
+        self.put_key: Final = table.put_key
+        self.remove_key: Final = table.remove_key
+        self.watch: Final = self._watches.open
+        self.metrics: Final = self._watches.metrics
         reads = ListReads()
-        self.state, self.marks = reads.state, reads.marks
-        self.read, self.read_batches = reads.read, reads.read_batches
-        self.history, self.segments = reads.history, reads.segments
+        self.state: Final = reads.state
+        self.marks: Final = reads.marks
+        self.read: Final = reads.read
+        self.read_batches: Final = reads.read_batches
+        self.history: Final = reads.history
+        self.segments: Final = reads.segments
 
     def _new_partition(self, topic: Topic, settings: TopicSettings, number: int) -> MemoryPartition:
         chain = Chain(self.id, topic.id, number, settings.value_kind)

@@ -4,6 +4,7 @@ import contextlib
 import os
 import threading
 import weakref
+from typing import Final
 
 from strandline.io import Io, OpenMode
 
@@ -19,13 +20,14 @@ class OpenFile:
     def __init__(self, io: Io, path: str, mode: OpenMode) -> None:
         self.path = path
         self._io = io
+        self.fd: int
         if mode == "read":
             self._open(mode)
         else:
             with _forking:
                 self._open(mode)
                 _lockable.add(self)
-        self.inode = io.identity(self.fd)
+        self.inode: Final = io.identity(self.fd)
 
     def _open(self, mode: OpenMode) -> None:
         self.fd = self._io.open(self.path, mode)

@@ -4,6 +4,7 @@ import logging
 import threading
 import weakref
 from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Final
 
 from strandline.clock import Clock, Timer
 from strandline.log import Log
@@ -53,7 +54,7 @@ class Acks:
         self._on_lost = on_lost
         #: Held by one ack at a time, while it is stored: two at a time would each store a
         #: cursor that knows nothing of the other.
-        self.storing = threading.RLock()
+        self.storing: Final = threading.RLock()
         self._pending = 0
         self._timer: Timer | None = None
         self._on_settled: weakref.WeakMethod[OnSettled] | None = None

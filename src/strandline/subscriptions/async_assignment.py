@@ -1,5 +1,7 @@
 """The partitions of a subscription, changed from an event loop."""
 
+from typing import Final
+
 from strandline.log.off_loop import closes, off_loop
 from strandline.subscriptions.assignment import Assignment
 
@@ -15,13 +17,13 @@ class AsyncAssignment:
         """The same assignment for threads."""
         return self._blocking
 
-    add = off_loop(Assignment.add)
-    remove = off_loop(Assignment.remove)
-    assigned = off_loop(Assignment.assigned)
-    position = off_loop(Assignment.position)
-    places = off_loop(Assignment.places)
-    fault = off_loop(Assignment.fault)
-    close = closes(Assignment.close)
+    add: Final = off_loop(Assignment.add)
+    remove: Final = off_loop(Assignment.remove)
+    assigned: Final = off_loop(Assignment.assigned)
+    position: Final = off_loop(Assignment.position)
+    places: Final = off_loop(Assignment.places)
+    fault: Final = off_loop(Assignment.fault)
+    close: Final = closes(Assignment.close)
 
     def __repr__(self) -> str:
         return f"AsyncAssignment({self._blocking!r})"

@@ -1,5 +1,7 @@
 """A consumer for an event loop."""
 
+from typing import Final
+
 from strandline.log.off_loop import off_loop, to_its_end
 from strandline.subscriptions.consumer import FETCH_MAX, Consumer
 from strandline.subscriptions.delivery import Delivery
@@ -45,18 +47,18 @@ class AsyncConsumer(AsyncStream[Delivery]):
         """
         return await self._blocking._fetch_on_loop(max_records, max_bytes, timeout_s)
 
-    commit = off_loop(Consumer.commit)
-    assign = off_loop(Consumer.assign)
-    assigned = off_loop(Consumer.assigned)
-    ack = off_loop(Consumer.ack)
-    nack = off_loop(Consumer.nack)
-    dead_letter = off_loop(Consumer.dead_letter)
-    attempts = off_loop(Consumer.attempts)
-    holds = off_loop(Consumer.holds)
-    begin_alone = off_loop(Consumer.begin_alone)
-    hand_back = off_loop(Consumer.hand_back)
-    seek = off_loop(Consumer.seek)
-    lag = off_loop(Consumer.lag)
+    commit: Final = off_loop(Consumer.commit)
+    assign: Final = off_loop(Consumer.assign)
+    assigned: Final = off_loop(Consumer.assigned)
+    ack: Final = off_loop(Consumer.ack)
+    nack: Final = off_loop(Consumer.nack)
+    dead_letter: Final = off_loop(Consumer.dead_letter)
+    attempts: Final = off_loop(Consumer.attempts)
+    holds: Final = off_loop(Consumer.holds)
+    begin_alone: Final = off_loop(Consumer.begin_alone)
+    hand_back: Final = off_loop(Consumer.hand_back)
+    seek: Final = off_loop(Consumer.seek)
+    lag: Final = off_loop(Consumer.lag)
 
     async def close(self) -> None:
         """End reading, also for tasks that wait. What is outstanding comes again."""

@@ -1,5 +1,7 @@
 """A member of a work queue for an event loop."""
 
+from typing import Final
+
 from strandline.log.off_loop import off_loop, to_its_end
 from strandline.log.queue_depth import check_count
 from strandline.subscriptions.delivery import Delivery
@@ -36,12 +38,12 @@ class AsyncSharedConsumer(AsyncStream[Delivery]):
         most = check_count("max_records", max_records)
         return await self._blocking._fetch_on_loop(most, timeout_s)
 
-    ack = off_loop(SharedConsumer.ack)
-    nack = off_loop(SharedConsumer.nack)
-    extend = off_loop(SharedConsumer.extend)
-    dead_letter = off_loop(SharedConsumer.dead_letter)
-    seek = off_loop(SharedConsumer.seek)
-    lag = off_loop(SharedConsumer.lag)
+    ack: Final = off_loop(SharedConsumer.ack)
+    nack: Final = off_loop(SharedConsumer.nack)
+    extend: Final = off_loop(SharedConsumer.extend)
+    dead_letter: Final = off_loop(SharedConsumer.dead_letter)
+    seek: Final = off_loop(SharedConsumer.seek)
+    lag: Final = off_loop(SharedConsumer.lag)
 
     async def close(self) -> None:
         """End reading, and let other members have what this one holds."""

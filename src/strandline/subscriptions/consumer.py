@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, Final, overload
 
 from strandline.clock import Clock
 from strandline.groups import LEASE_S, AssignmentEvent
@@ -147,7 +147,7 @@ class Consumer(Stream[Delivery]):
         )
         self._deliveries_max = deliveries_max
         parts = consumer_parts(log, whose, settings)
-        self.passed_over = parts.passed_over
+        self.passed_over: Final = parts.passed_over
         """What `where` has left out since the consumer was opened."""
         self._subscription = parts.subscription
         self._counting = parts.counting

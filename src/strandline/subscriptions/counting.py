@@ -26,7 +26,7 @@ class Counting:
     def __init__(
         self, log: Log, topic: Topic, consumer: str, tenant: str | None, deliveries_max: int | None
     ) -> None:
-        self.lock = threading.Lock()
+        self.lock: Final = threading.Lock()
         self.outstanding: dict[int, Outstanding] = {}
         self._log = log
         self._topic = topic

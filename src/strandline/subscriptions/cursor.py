@@ -18,7 +18,7 @@ There is no I/O here: ends and offsets go in, needs come out.
 from collections import deque
 from collections.abc import Iterator
 from enum import Enum, auto
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from strandline.subscriptions.markers import CaughtUp, FellBehind, Marker
 from strandline.values import Offset, Partition, Topic, UnavailableError
@@ -65,12 +65,12 @@ class Cursor:
     )
 
     def __init__(self, place: TopicPartition, start: Offset, behind_max: int) -> None:
-        self.place = place
-        self.next = start
-        self.end = start
+        self.place: Final = place
+        self.next: Offset = start
+        self.end: Offset = start
         self.fault: UnavailableError | None = None
-        self.is_queued = False
-        self.is_removed = False
+        self.is_queued: bool = False
+        self.is_removed: bool = False
         self._start = start
         self._behind_max = behind_max
         self._is_sure = False

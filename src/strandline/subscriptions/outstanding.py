@@ -81,14 +81,14 @@ class Outstanding:
     )
 
     def __init__(self, floor: Offset, earlier: Mapping[int, Attempts], generation: int = 0) -> None:
-        self.generation = generation
+        self.generation: Final = generation
         """That in which its member holds the partition."""
         self._earlier = dict(earlier)
         """The deliveries of unsettled records that have ended, also in earlier processes."""
-        self.floor = floor
-        self.stored = floor
+        self.floor: Offset = floor
+        self.stored: Offset = floor
         """The cursor as the log has it, as far as is known."""
-        self.stored_gaps = NO_GAPS
+        self.stored_gaps: Gaps = NO_GAPS
         """What is settled beyond the cursor, as the log has it."""
         self._kept = OffsetRuns()
         """The same, as far as it is beyond the floor."""
@@ -105,7 +105,7 @@ class Outstanding:
         self._next = int(floor)
         """The first record that was not delivered here."""
         self._reserved_end = int(floor)
-        self.is_noted = True
+        self.is_noted: bool = True
         """Whether the log knows all that `worth_keeping` would say, or less suffices."""
 
     @property

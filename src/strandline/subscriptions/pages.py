@@ -24,7 +24,9 @@ PAGE_BYTES_MAX: Final = 8 * 1024 * 1024
 
 # What makes a named tuple by name is slow, and so are the members of an enumeration.
 _new: Any = tuple.__new__
-_EMIT_MARKER, _READ, _, _NOTHING = Need
+_EMIT_MARKER: Final = Need.EMIT_MARKER
+_READ: Final = Need.READ
+_NOTHING: Final = Need.NOTHING
 
 
 class Pause(Enum):

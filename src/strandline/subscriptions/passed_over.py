@@ -1,6 +1,7 @@
 """What the predicate of a consumer leaves out: settled as it passes, and stored now and then."""
 
 import contextlib
+from typing import Final
 
 from strandline.subscriptions.acks import Acks
 from strandline.subscriptions.assignment import Assignment
@@ -20,9 +21,9 @@ class PassedOver:
     def __init__(self, counting: Counting, acks: Acks, where: str) -> None:
         self._counting = counting
         self._acks = acks
-        self.is_screened = bool(where.strip())
+        self.is_screened: Final = bool(where.strip())
         """Whether there is a predicate at all."""
-        self.count = 0
+        self.count: int = 0
         """How many records were passed over."""
         self._is_unstored = False
         self._store_at = float("-inf")

@@ -58,7 +58,7 @@ class QueuePartitions:
         self._watch = watch
         self._clock = clock
         self._looked_at = self._seen_at = clock.monotonic()
-        self.count = 0
+        self.count: int = 0
         self._membership = Membership(
             *(log, topic, consumer),
             tenant=owner(topic, parse_tenant(tenant)),

@@ -64,7 +64,7 @@ class Redriven:
         self._lease_s = lease_s
         self._lock = threading.RLock()
         #: Whether there may be anything to look for.
-        self.is_expected = False
+        self.is_expected: bool = False
         self._is_closed = False
         self._look_at = _AT_ONCE
         #: None in a group: which of its members gets what, its own group decides.

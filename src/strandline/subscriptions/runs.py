@@ -12,7 +12,7 @@ class OffsetRuns:
     def __init__(self, runs: Iterable[tuple[int, int]] = ()) -> None:
         self._starts: list[int] = []
         self._ends: list[int] = []
-        self.count = 0
+        self.count: int = 0
         """How many offsets there are."""
         for start, end in runs:
             self.add(start, end)

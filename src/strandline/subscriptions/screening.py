@@ -52,9 +52,9 @@ class EventScreen:
     """A predicate on what EVENT_COLUMNS names; a payload is parsed if it is looked into."""
 
     def __init__(self, where: str, now_us: int, declared: pa.Schema | None = None) -> None:
-        self.predicate = parse_predicate(where, event_columns(declared), now_us=now_us)
+        self.predicate: Final = parse_predicate(where, event_columns(declared), now_us=now_us)
         packed = None if declared is None else bytes(declared.serialize().to_pybytes())
-        self.text = PredicateText(where, now_us, packed)
+        self.text: PredicateText = PredicateText(where, now_us, packed)
 
     def sift(self, records: Sequence[Record]) -> Iterable[Outcome]:
         test = self.predicate.row_test if len(records) == 1 else None
@@ -113,7 +113,7 @@ class BatchScreen:
 
     def __init__(self, where: str, now_us: int) -> None:
         check_syntax(where)
-        self.text = PredicateText(where, now_us)
+        self.text: PredicateText = PredicateText(where, now_us)
         self._schema: pa.Schema | None = None
         self._predicate: Predicate | None = None
 

@@ -49,7 +49,8 @@ class SharedPage:
         is_selected: bool = False,
     ) -> None:
         self.records = records
-        self.start, self.end = span
+        self.start: Final = span[0]
+        self.end: Final = span[1]
         self._screens = tuple(screens)
         self._is_selected = is_selected
         self._lock = threading.Lock()

@@ -11,7 +11,7 @@ class FaultyBroker(LocalBroker):
     def __init__(self) -> None:
         super().__init__()
         #: How many wake-ups were requested, those that failed included.
-        self.published = 0
+        self.published: int = 0
         self._failures: list[str] = []
 
     def fail_next_publish(self, message: str) -> None:

@@ -105,7 +105,7 @@ class SegmentCatalogue:
         check_poison(poison)
         self._log = log
         self._clock = clock or SystemClock()
-        self.topic = made_segments_topic(log, partitions)
+        self.topic: Final = made_segments_topic(log, partitions)
         self._count = log.describe_topic(self.topic).settings.partitions
         self._view = LiveView(
             log,

@@ -63,7 +63,7 @@ class Footer:
         self._schema: pa.Schema = self._metadata.schema.to_arrow_schema()
         self._content = content
         self.rows: int = self._metadata.num_rows
-        self.kind = self._about.value_kind
+        self.kind: Final = self._about.value_kind
 
     @classmethod
     def of(cls, store: ObjectStore, name: str, size_bytes: int) -> "Footer | None":

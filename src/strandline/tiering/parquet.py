@@ -147,18 +147,18 @@ class CopiedRows:
 
     def __init__(self, content: bytes, location: str) -> None:
         self._location = location
-        self.size_bytes = len(content)
+        self.size_bytes: Final = len(content)
         try:
             self._file = parquet().ParquetFile(pa.BufferReader(content))
             kept = self._file.metadata.metadata or {}
-            self.about = msgspec.json.decode(kept[METADATA_KEY], type=About)
+            self.about: Final = msgspec.json.decode(kept[METADATA_KEY], type=About)
             self._groups = [self._group(index) for index in range(self._file.num_row_groups)]
         except (pa.ArrowException, KeyError, msgspec.MsgspecError, OSError) as error:
             raise self._corrupt("this object is no copy of ours", str(error)) from error
-        self.rows = self._file.metadata.num_rows
+        self.rows: Final = self._file.metadata.num_rows
         #: Which of TIER_COLUMNS it has; else the name may be a value's.
-        self.added = self._added()
-        self.schema = self._plain_schema()
+        self.added: Final = self._added()
+        self.schema: Final = self._plain_schema()
 
     def _group(self, index: int) -> _Group:
         found = self._file.metadata.row_group(index).column(1).statistics

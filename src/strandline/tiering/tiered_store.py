@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import cast
+from typing import Final, cast
 
 import pyarrow as pa
 
@@ -108,41 +108,43 @@ class TieredStore:
         self._log = Log(hot, clock=clock)
         self._cold = ColdSegments(self._log, open_objects)
         self._open_objects = open_objects
-        self.id = hot.id
-        self.mode = hot.mode
-        self.url = hot.url
-        self.capabilities = replace(hot.capabilities, has_selection=True)
-        self.check_open = hot.check_open
-        self.topics = hot.topics
-        self.find_topic = hot.find_topic
-        self.find_topic_id = hot.find_topic_id
-        self.create_topic = hot.create_topic
-        self.change_settings = hot.change_settings
-        self.append = hot.append
-        self.shortcut = getattr(hot, "shortcut", None)
-        self.writers = getattr(hot, "writers", None)
-        self.marks = hot.marks
-        self.keys = hot.keys
-        self.get_key = hot.get_key
-        self.put_key = hot.put_key
-        self.remove_key = hot.remove_key
-        self.claim = hot.claim
-        self.watch = hot.watch
-        self.beside = hot.beside
-        self.size_bytes = hot.size_bytes
+        self.id: Final = hot.id
+        self.mode: Final = hot.mode
+        self.url: Final = hot.url
+        self.capabilities: Final = replace(hot.capabilities, has_selection=True)
+        self.check_open: Final = hot.check_open
+        self.topics: Final = hot.topics
+        self.find_topic: Final = hot.find_topic
+        self.find_topic_id: Final = hot.find_topic_id
+        self.create_topic: Final = hot.create_topic
+        self.change_settings: Final = hot.change_settings
+        self.append: Final = hot.append
+        self.shortcut: Final = getattr(hot, "shortcut", None)
+        self.writers: Final = getattr(hot, "writers", None)
+        self.marks: Final = hot.marks
+        self.keys: Final = hot.keys
+        self.get_key: Final = hot.get_key
+        self.put_key: Final = hot.put_key
+        self.remove_key: Final = hot.remove_key
+        self.claim: Final = hot.claim
+        self.watch: Final = hot.watch
+        self.beside: Final = hot.beside
+        self.size_bytes: Final = hot.size_bytes
         if hot.capabilities.durability_max is Durability.DURABLE:
             durable = cast("DurableStore[StoredTopic]", hot)
-            self.sync, self.flush = durable.sync, durable.flush
+            self.sync: Final = durable.sync
+            self.flush: Final = durable.flush
         if hot.capabilities.has_metrics:
-            self.metrics = cast("MeasuredStore", hot).metrics
+            self.metrics: Final = cast("MeasuredStore", hot).metrics
         if hot.capabilities.has_segments:
-            self.seal = cast("SegmentedStore[StoredTopic]", hot).seal
+            self.seal: Final = cast("SegmentedStore[StoredTopic]", hot).seal
         if hot.capabilities.has_transactions:
-            self.transaction = cast("TransactionalStore", hot).transaction
+            self.transaction: Final = cast("TransactionalStore", hot).transaction
         if hot.capabilities.moves:
             movable = cast("MovableStore[StoredTopic]", hot)
-            self.identities, self.begin_at = movable.identities, movable.begin_at
-        self.close = hot.close
+            self.identities: Final = movable.identities
+            self.begin_at: Final = movable.begin_at
+        self.close: Final = hot.close
 
     # --- reading ---
 

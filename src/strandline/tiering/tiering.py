@@ -3,7 +3,7 @@
 import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from strandline.clock import Clock, SystemClock
 from strandline.log import Log, TopicName
@@ -144,7 +144,7 @@ class TieringRun:
         self._clock = clock
         #: The names of objects that this run has read back.
         self._verified: set[str] = set()
-        self.report = TierReport()
+        self.report: Final = TierReport()
 
     # --- what others left ---
 

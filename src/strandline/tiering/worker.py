@@ -61,7 +61,7 @@ class TieringWorker:
         self._options = options
         self._closing = Latch()
         self._faults: dict[TopicName, StrandlineError] = {}
-        self.report = TierReport()
+        self.report: TierReport = TierReport()
         """What the runs so far have come to."""
         self._thread = threading.Thread(target=self._work, name="strandline-tiering", daemon=True)
         try:

@@ -47,7 +47,7 @@ class Dispatch:
         topic = log.topic(trigger.topic)
         self.trigger = trigger
         self._attempts_max = len(trigger.retry) + 1
-        self.counters = Counters()
+        self.counters: Final = Counters()
         self._clock = clock
         self._gate = gate
         self._processing = processing_of(log, topic, trigger.name)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import Protocol
+from typing import Final, Protocol
 
 from strandline.clock import Clock
 from strandline.groups import AssignmentEvent
@@ -46,7 +46,7 @@ class TopicSource:
         # Rows of batches are picked in the newest schema, which the trigger does itself.
         is_event = log.describe_topic(topic).settings.value_kind is ValueKind.EVENT
         where = trigger.where if is_event else ""
-        self.consumer = _consumer(
+        self.consumer: Final = _consumer(
             *(log, topic, trigger, clock),
             start=trigger.start,
             where=where,
@@ -77,7 +77,7 @@ class RedriveSource:
         self._topic = topic
         self._name = trigger.name
         self._redriven = redrive_topic(log, topic)
-        self.consumer = _consumer(
+        self.consumer: Final = _consumer(
             log, self._redriven, trigger, clock, start=EARLIEST, watcher=watcher
         )
 

@@ -1,15 +1,16 @@
 """When and how fast a runner has to stop."""
 
 import asyncio
+from typing import Final
 
 
 class Stop:
     """When and how fast to stop, for all triggers of a runner. For the loop's thread."""
 
     def __init__(self, timeout_s: float) -> None:
-        self.timeout_s = timeout_s
-        self.is_requested = asyncio.Event()
-        self.is_urgent = asyncio.Event()
+        self.timeout_s: float = timeout_s
+        self.is_requested: Final = asyncio.Event()
+        self.is_urgent: Final = asyncio.Event()
 
     def request(self, timeout_s: float | None = None) -> None:
         """Take no more records, and end within the time."""

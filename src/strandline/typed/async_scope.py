@@ -1,7 +1,7 @@
 """A log as one tenant may see it, for an event loop."""
 
 from functools import partial
-from typing import Any, Literal, Unpack, overload
+from typing import Any, Final, Literal, Unpack, overload
 
 from strandline.log import AsyncLog, AsyncReceipt, Value
 from strandline.log.off_loop import Opening, in_pages, in_thread, off_loop
@@ -31,11 +31,11 @@ class AsyncScope:
         """Whose scope it is; None for that of the global topics."""
         return self._blocking.tenant
 
-    register = off_loop(Scope.register)
-    topic = off_loop(Scope.topic)
-    topics = off_loop(Scope.topics)
-    drop = off_loop(Scope.drop)
-    evolve = off_loop(Scope.evolve)
+    register: Final = off_loop(Scope.register)
+    topic: Final = off_loop(Scope.topic)
+    topics: Final = off_loop(Scope.topics)
+    drop: Final = off_loop(Scope.drop)
+    evolve: Final = off_loop(Scope.evolve)
 
     async def publish(
         self, name: AnyTopic, value: Value, *, key: str | None = None, **terms: Unpack[PublishTerms]
@@ -44,7 +44,7 @@ class AsyncScope:
         topic, ready, tenant = await in_thread(self._blocking._ready, name, value)
         return await self._log.append(topic, ready, key=key, tenant=tenant, **terms)
 
-    publish_many = off_loop(Scope.publish_many)
+    publish_many: Final = off_loop(Scope.publish_many)
 
     @overload
     def subscribe(
@@ -101,8 +101,8 @@ class AsyncScope:
         )
         return Opening(make, AsyncScopedSubscription[Any])
 
-    replay = in_pages(Scope.replay)
-    consumers = off_loop(Scope.consumers)
+    replay: Final = in_pages(Scope.replay)
+    consumers: Final = off_loop(Scope.consumers)
 
     def __repr__(self) -> str:
         return f"AsyncScope({self._blocking!r})"

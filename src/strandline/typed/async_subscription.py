@@ -1,6 +1,6 @@
 """What one scope sees of a topic, for an event loop."""
 
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from strandline.log.off_loop import off_loop, to_its_end
 from strandline.subscriptions import AsyncAssignment, AsyncStream, Marker
@@ -30,7 +30,7 @@ class AsyncScopedSubscription(AsyncStream[ItemT]):
         """Return the next item, or None if there is none within `timeout_s`."""
         return await self._blocking._next_on_loop(timeout_s)
 
-    ack = off_loop(ScopedSubscription.ack)
+    ack: Final = off_loop(ScopedSubscription.ack)
 
     async def close(self) -> None:
         """End the stream, also for tasks that wait for its next item. May be repeated."""

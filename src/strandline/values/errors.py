@@ -126,7 +126,7 @@ class RejectedError(InvalidError):
             cause=_named(cause),
         )
         self.epoch = epoch
-        self.__cause__ = cause
+        self.__cause__: BaseException | None = cause
 
 
 class ConflictError(StrandlineError):
@@ -305,7 +305,7 @@ class FailedError(StrandlineError):
 
     def __init__(self, cause: BaseException) -> None:
         super().__init__(self._reaction, cause=_named(cause))
-        self.__cause__ = cause
+        self.__cause__: BaseException | None = cause
 
     @property
     def cause(self) -> BaseException:

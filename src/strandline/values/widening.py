@@ -1,6 +1,6 @@
 """Columns of several schemas as columns of one: numbers widened, nothing lost."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import pyarrow as pa
@@ -19,7 +19,7 @@ _FLOATS: Final = {
     pa.float16(): (pa.float32(), pa.float64()),
     pa.float32(): (pa.float64(),),
 }
-WIDENINGS: Final = {**_INTEGERS, **_FLOATS}
+WIDENINGS: Final[Mapping[pa.DataType, tuple[pa.DataType, ...]]] = {**_INTEGERS, **_FLOATS}
 """What a column's type may become; decimals besides, see `is_wider`."""
 
 

@@ -1,7 +1,7 @@
 """A view for an event loop."""
 
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar, Unpack, overload
+from typing import Any, Final, Generic, TypeVar, Unpack, overload
 
 from strandline.log import Value
 from strandline.log.off_loop import closes, off_loop
@@ -31,12 +31,12 @@ class AsyncLiveView(Generic[StateT]):
         """The same view for threads."""
         return self._blocking
 
-    reconcile = off_loop(LiveView[StateT].reconcile)
-    rebuild = off_loop(LiveView[StateT].rebuild)
-    assigned = off_loop(LiveView[StateT].assigned)
-    lag = off_loop(LiveView[StateT].lag)
-    save = off_loop(LiveView[StateT].save)
-    close = closes(LiveView[StateT].close)
+    reconcile: Final = off_loop(LiveView[StateT].reconcile)
+    rebuild: Final = off_loop(LiveView[StateT].rebuild)
+    assigned: Final = off_loop(LiveView[StateT].assigned)
+    lag: Final = off_loop(LiveView[StateT].lag)
+    save: Final = off_loop(LiveView[StateT].save)
+    close: Final = closes(LiveView[StateT].close)
 
     @overload
     def read(
@@ -135,11 +135,11 @@ class AsyncPendingView(Generic[StateT]):
         before = self._blocking.become(view.blocking)
         return None if before is None else AsyncLiveView(before)
 
-    reconcile = off_loop(PendingView[StateT].reconcile)
-    rebuild = off_loop(PendingView[StateT].rebuild)
-    assigned = off_loop(PendingView[StateT].assigned)
-    lag = off_loop(PendingView[StateT].lag)
-    save = off_loop(PendingView[StateT].save)
+    reconcile: Final = off_loop(PendingView[StateT].reconcile)
+    rebuild: Final = off_loop(PendingView[StateT].rebuild)
+    assigned: Final = off_loop(PendingView[StateT].assigned)
+    lag: Final = off_loop(PendingView[StateT].lag)
+    save: Final = off_loop(PendingView[StateT].save)
 
     def read(
         self,

@@ -5,7 +5,7 @@ import copy
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
-from typing import Any, Generic
+from typing import Any, Final, Generic
 
 from strandline.clock import Clock
 from strandline.subscriptions.screening import Outcome, Screen
@@ -46,11 +46,11 @@ class Fold(Generic[StateT]):
         self, view: View[StateT], partition: int, clock: Clock, screen: Screen | None = None
     ) -> None:
         self.partition = partition
-        self.mark = Watermark()
+        self.mark: Final = Watermark()
         """`mark.value` is the next offset to apply."""
-        self.first = 0
-        self.end = 0
-        self.outcomes = Outcomes()
+        self.first: int = 0
+        self.end: int = 0
+        self.outcomes: Final = Outcomes()
         self.quarantined: dict[int, str] = {}
         self.fault: StrandlineError | None = None
         """Why it cannot be read at the moment."""
@@ -60,8 +60,8 @@ class Fold(Generic[StateT]):
         """Where it was when it was last loaded or saved."""
         self.origin: int | None = None
         """Where it has to begin again, whatever the snapshot says."""
-        self.is_released = False
-        self.is_loaded = False
+        self.is_released: bool = False
+        self.is_loaded: bool = False
         self._view = view
         self._screen = screen
         self._clock = clock

@@ -99,7 +99,7 @@ class LiveView(Generic[StateT]):
             "snapshot_interval_s", snapshot_interval_s, allows_zero=False
         )
         self._log = log = log.blocking if isinstance(log, AsyncLog) else log
-        self.topic = log.topic(topic)
+        self.topic: Final = log.topic(topic)
         """What it is a view of."""
         self._settings = log.describe_topic(self.topic).settings
         self._view = view

@@ -4,7 +4,7 @@ import contextlib
 import threading
 from collections import deque
 from collections.abc import Callable, Collection
-from typing import Generic
+from typing import Final, Generic
 
 from strandline.clock import Clock
 from strandline.locks import Latch
@@ -36,7 +36,7 @@ class Request:
 
     def __init__(self, action: Callable[[], None]) -> None:
         self.action = action
-        self.done = Latch()
+        self.done: Final = Latch()
         self.error: BaseException | None = None
 
     def run(self) -> None:
@@ -96,7 +96,7 @@ class Pump(Generic[StateT]):
         self._saves_last = False
         self.cause: BaseException | None = None
         """What ended it, unless it was closed."""
-        self.is_over = False
+        self.is_over: bool = False
 
     # --- for any thread ---
 

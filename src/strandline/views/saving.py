@@ -45,7 +45,7 @@ class Saving(Generic[StateT]):
         self._decode_fault: BaseException | None = None
         self.save_fault: BaseException | None = None
         """Why the latest save failed, in part or as a whole."""
-        self.due_at = float("inf") if snapshots is None else clock.monotonic() + interval_s
+        self.due_at: float = float("inf") if snapshots is None else clock.monotonic() + interval_s
 
     # --- for any thread ---
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
-from typing import Any
+from typing import Any, Final
 
 from strandline.values import Durability, FailedError, FullError, UnavailableError, UnknownError
 from strandline.writes.channel import Barrier, Channel, Item
@@ -14,7 +14,8 @@ from strandline.writes.receipt import WriteReceipt, refused
 from strandline.writes.view import WriteView
 
 # Members of an enumeration are slow to look up.
-_APPLIED, _, _DURABLE = Durability
+_APPLIED: Final = Durability.APPLIED
+_DURABLE: Final = Durability.DURABLE
 _BRACKET = FlushReason.BRACKET
 
 
@@ -107,6 +108,10 @@ class BracketedDrain(Drain[W, R, F, V, S, C]):
     bracket cannot be entered before a write's deadline, the write is handed
     back and nothing of it is stored.
     """
+
+    epoch: int
+    rejected: int
+    drain_pending: bool
 
     def __init__(self, *args: Any, bracket: Bracket[C], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

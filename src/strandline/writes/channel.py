@@ -6,7 +6,7 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Generic
+from typing import TYPE_CHECKING, Any, Final, Generic
 
 from strandline.values import ClosedError, Durability, UnavailableError, UnknownError
 from strandline.values.prompt import prompt_text
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 
 # Members of an enumeration are slow to look up.
-_APPLIED, _, _DURABLE = Durability
+_APPLIED: Final = Durability.APPLIED
+_DURABLE: Final = Durability.DURABLE
 _WAIT = FlushReason.WAIT
 
 
@@ -33,10 +34,10 @@ class Item(Generic[W, R]):
     __slots__ = ("channel", "deadline", "durable_waiters", "receipt", "waiters", "write")
 
     def __init__(self, channel: Channel[W, R], write: W, deadline: float | None) -> None:
-        self.channel = channel
-        self.write = write
+        self.channel: Final = channel
+        self.write: Final = write
         #: When the write is handed back if the bracket could not be entered.
-        self.deadline = deadline
+        self.deadline: Final = deadline
         #: Waiters for the outcome.
         self.waiters: list[Waiter] = []
         #: Those among them that are woken when the write is durable, if it succeeds.
@@ -73,7 +74,7 @@ class Barrier(Item[Any, Any]):
 
     def __init__(self, channel: Channel[Any, Any], *, durable: bool) -> None:
         super().__init__(channel, None, None)
-        self.durable = durable
+        self.durable: bool = durable
         self.receipt: FlushReceipt = FlushReceipt(channel.storage, _item=self)
 
 
@@ -86,9 +87,9 @@ class Channel(Generic[W, R]):
 
     def __init__(self, name: str, capacity: int, drain: Drain[W, R, Any, Any, Any, Any]) -> None:
         self.name = name
-        self.storage = drain.storage
+        self.storage: Final = drain.storage
         self._written = drain.storage.written
-        self.backpressure = 0
+        self.backpressure: int = 0
         self._capacity = capacity
         self._drain = drain
         self._items: deque[Item[W, R]] = deque()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import Generic
+from typing import Final, Generic
 
 from strandline.clock import Clock, Timer
 from strandline.locks import Attempt, holding
@@ -54,20 +54,20 @@ class Drain(Generic[W, R, F, V, S, C]):
         ending: Ending,
         clock: Clock,
     ) -> None:
-        self.lock = threading.Lock()
-        self.attempt = Attempt(self.lock)
+        self.lock: threading.Lock = threading.Lock()
+        self.attempt: Attempt = Attempt(self.lock)
         #: Guards the queues. Held for moments only, never while `lock` is awaited.
-        self.mutex = threading.Lock()
+        self.mutex: threading.Lock = threading.Lock()
         self.storage = storage
-        self.epoch = 0
-        self.rejected = 0
+        self.epoch: int = 0
+        self.rejected: int = 0
         #: Freezes by their reason, but for those because a caller waits.
-        self.flushes = dict.fromkeys(FlushReason, 0)
-        self.waits = 0
+        self.flushes: Final = dict.fromkeys(FlushReason, 0)
+        self.waits: int = 0
         #: Something has been queued that no round of draining has looked at.
-        self.drain_pending = False
+        self.drain_pending: bool = False
         #: A write may be applied as it arrives, past the queues.
-        self.is_direct = False
+        self.is_direct: bool = False
         self._settings = settings
         self._flush_bytes = settings.flush_bytes
         self._new_delta = new_delta
@@ -87,7 +87,7 @@ class Drain(Generic[W, R, F, V, S, C]):
         self._turn = 0
         #: Items that have left their queue in this round, whose outcome may not be published yet.
         self.taken: list[Item[W, R]] = []
-        self.channels = [self._new_channel(name) for name in names]
+        self.channels: Final = [self._new_channel(name) for name in names]
         self._standby = Standby("strandline-drain", self._serve)
 
     def _new_channel(self, name: str) -> Channel[W, R]:

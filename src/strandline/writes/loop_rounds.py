@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import Callable
+from typing import Final
 
 from strandline.writes.rounds import Rounds
 
@@ -18,7 +19,7 @@ class LoopRounds:
     def __init__(
         self, loop: asyncio.AbstractEventLoop, rounds: Rounds, request: Callable[[int], None]
     ) -> None:
-        self.loop = loop
+        self.loop: Final = loop
         self._rounds = rounds
         self._request = request
         #: The last round that a thread was requested to do.

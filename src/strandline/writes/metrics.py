@@ -84,11 +84,11 @@ class Measurements:
     __slots__ = ("apply", "delta_bytes", "flush", "freeze", "send")
 
     def __init__(self) -> None:
-        self.send = Tally()
-        self.apply = Tally()
-        self.freeze = Tally()
-        self.flush = Tally()
-        self.delta_bytes = Tally()
+        self.send: Final = Tally()
+        self.apply: Final = Tally()
+        self.freeze: Final = Tally()
+        self.flush: Final = Tally()
+        self.delta_bytes: Final = Tally()
 
 
 @dataclass(frozen=True, slots=True)

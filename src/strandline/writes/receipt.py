@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Generator
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple
 from uuid import UUID
 
 import msgspec
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger("strandline")
 # Members of an enumeration are slow to look up.
-_APPLIED, _, _DURABLE = Durability
+_APPLIED: Final = Durability.APPLIED
+_DURABLE: Final = Durability.DURABLE
 
 
 class UnseenError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import Protocol
+from typing import Final, Protocol
 
 from strandline.locks import Acquirable
 
@@ -58,12 +58,12 @@ class PlainRounds:
 
     __slots__ = ("begun", "busy", "ended")
 
-    sync_s = 0.0
+    sync_s: Final = 0.0
 
     def __init__(self) -> None:
-        self.begun = 0
-        self.ended = 0
-        self.busy = threading.Lock()
+        self.begun: int = 0
+        self.ended: int = 0
+        self.busy: threading.Lock = threading.Lock()
 
     def begin(self) -> None:
         self.begun += 1

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Final
 
 from strandline.clock import Clock
 from strandline.locks import Attempt
 from strandline.values import UnavailableError
 from strandline.writes.ending import Ending
 from strandline.writes.loop_rounds import LoopRounds
-from strandline.writes.rounds import PlainRounds, Rounds
+from strandline.writes.rounds import Leadership, PlainRounds, Rounds
 from strandline.writes.waiter import LoopWaiter, ThreadWaiter
 from strandline.writes.watermark import Watermark
 
@@ -30,9 +31,9 @@ class Stage:
         clock: Clock,
         rounds: Rounds | None = None,
     ) -> None:
-        self.mark = Watermark()
+        self.mark: Final = Watermark()
         #: Where the work counts them.
-        self.rounds = PlainRounds() if rounds is None else rounds
+        self.rounds: Final = PlainRounds() if rounds is None else rounds
         #: Makes another thread work for a round, where a loop waits for one.
         self.request_round: Callable[[int], None]
         self._name = name
@@ -40,8 +41,8 @@ class Stage:
         self._ending = ending
         self._clock = clock
         #: Held by the working thread, until it releases leadership.
-        self.busy = self.rounds.busy
-        self.attempt_busy = Attempt(self.busy)
+        self.busy: Leadership = self.rounds.busy
+        self.attempt_busy: Attempt = Attempt(self.busy)
         #: Loops with tasks that wait for rounds.
         self._loops: list[LoopRounds] = []
 

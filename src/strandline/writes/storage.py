@@ -6,7 +6,7 @@ import contextlib
 import threading
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Generic
+from typing import Any, Final, Generic
 from uuid import UUID
 
 from strandline.clock import Clock
@@ -41,8 +41,8 @@ class Storage(Generic[F, S]):
         self.clock = clock
         self._monotonic = clock.monotonic
         self.incarnation: UUID = clock.new_id()
-        self.written = Stage("written", self._flush, ending, clock)
-        self.durable = Stage("durable", self._sync, ending, clock, rounds)
+        self.written: Final = Stage("written", self._flush, ending, clock)
+        self.durable: Final = Stage("durable", self._sync, ending, clock, rounds)
         self.durable.request_round = self._request_round
         #: Frozen and not yet written, oldest first, with their sizes.
         self.frozen: deque[tuple[F, range, int]] = deque()
@@ -59,10 +59,10 @@ class Storage(Generic[F, S]):
         self.is_backlogged = False
         #: Whether a flush may follow on one that stored nothing, because the disk was full.
         self.goes_on_when_full = False
-        self.flushed_at = 0.0
-        self.flush_s = 0.0
-        self.measured = Measurements()
-        self.sync_s = 0.0
+        self.flushed_at: float = 0.0
+        self.flush_s: float = 0.0
+        self.measured: Final = Measurements()
+        self.sync_s: float = 0.0
         self._flusher = flusher
         self._subscribers = subscribers
         self._ending = ending

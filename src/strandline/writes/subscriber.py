@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
-from typing import Any, Generic, NamedTuple
+from typing import Any, Final, Generic, NamedTuple
 
 from strandline.clock import Clock
 from strandline.values import (
@@ -104,7 +104,7 @@ class Subscriber(Generic[V, F, S]):
     """
 
     def __init__(self, subscribers: Subscribers[V, F, S], ending: Ending, clock: Clock) -> None:
-        self.monitor = Monitor(ending, clock)
+        self.monitor: Final = Monitor(ending, clock)
         self._subscribers = subscribers
         self._ending = ending
         self._clock = clock

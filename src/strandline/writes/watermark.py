@@ -19,7 +19,7 @@ class Watermark:
     __slots__ = ("value", "waiters")
 
     def __init__(self) -> None:
-        self.value = 0
+        self.value: int = 0
         self.waiters: list[tuple[int, Waiter]] = []
 
     def advance(self, epoch: int) -> None:

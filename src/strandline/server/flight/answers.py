@@ -11,6 +11,11 @@ from pyarrow import flight
 from strandline.log import Log, parts_of
 from strandline.server.app import Application
 from strandline.server.caller import Caller
+from strandline.server.flight.arrow_server import (
+    ArrowFlightServer,
+    ArrowMiddleware,
+    ArrowMiddlewareFactory,
+)
 from strandline.server.flight.calls import FlightCalls
 from strandline.server.flight.following import FollowedTopic
 from strandline.server.flight.publishing import SentBatches, TopicPut, together
@@ -35,14 +40,14 @@ def _pieces(chunk: Any) -> Iterator[Any]:
         yield chunk.slice(start, rows)
 
 
-class CallerMiddleware(flight.ServerMiddleware):  # type: ignore[misc] # pyarrow has no types.
+class CallerMiddleware(ArrowMiddleware):
     """Who makes a call."""
 
     def __init__(self, caller: Caller) -> None:
         self.caller = caller
 
 
-class AdmittingCallers(flight.ServerMiddlewareFactory):  # type: ignore[misc] # As above.
+class AdmittingCallers(ArrowMiddlewareFactory):
     """Lets callers in as the HTTP interface does."""
 
     def __init__(self, app: Application) -> None:
@@ -55,7 +60,7 @@ class AdmittingCallers(flight.ServerMiddlewareFactory):  # type: ignore[misc] # 
             return CallerMiddleware(self._app.admission.admit_call(headers))
 
 
-class FlightAnswers(flight.FlightServerBase):  # type: ignore[misc] # As above.
+class FlightAnswers(ArrowFlightServer):
     """Answers calls over one log, from the moment that it is made."""
 
     def __init__(
@@ -67,7 +72,7 @@ class FlightAnswers(flight.FlightServerBase):  # type: ignore[misc] # As above.
         self._app = app
         self._log: Log = app.log.blocking
         self._cut = cut
-        self.calls = FlightCalls(app.settings, parts_of(self._log).clock)
+        self.calls: Final = FlightCalls(app.settings, parts_of(self._log).clock)
         self._sql = SqlAnswers(self._log, app.settings, self.calls)
         super().__init__(location, middleware={_CALLER: AdmittingCallers(app)})
 

@@ -28,7 +28,7 @@ class FlightCalls:
         self._limits: dict[object, tuple[float, Callable[[], None]]] = {}
         self._wakes: set[Callable[[], None]] = set()
         self._ended = threading.Event()
-        self.is_draining = False
+        self.is_draining: bool = False
 
     @property
     def count(self) -> int:

@@ -110,7 +110,7 @@ class MessageBounds:
         self._left = 0
         self._fields = _FieldBounds()
         #: How large the present message is; 0 between two.
-        self.length = 0
+        self.length: int = 0
 
     def feed(self, view: memoryview) -> None:
         """Take the next bytes; RefusedMessageError as in ClientFrames."""

@@ -3,6 +3,7 @@
 import socket
 import ssl
 import threading
+from typing import Final
 
 from strandline.io import SystemIo, private_directory
 from strandline.server.app import Application
@@ -23,7 +24,7 @@ class FlightServing:
         host, port = listening.getsockname()[:2]
         shown = f"[{host}]" if ":" in host else host
         #: Where it can be reached.
-        self.url = f"{'grpc+tls' if tls else 'grpc'}://{shown}:{port}"
+        self.url: Final = f"{'grpc+tls' if tls else 'grpc'}://{shown}:{port}"
         self._tls = tls
         self._front: FlightFront | None = None
         self._answers: FlightAnswers | None = None

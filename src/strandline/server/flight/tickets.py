@@ -1,7 +1,7 @@
 """What is asked of a topic: tickets and commands, plain JSON."""
 
 from datetime import datetime
-from typing import Final, Literal, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 from pyarrow import flight
@@ -57,8 +57,8 @@ def ticket_of(packed: bytes, kind: type[TicketT]) -> TicketT:
         ) from None
 
 
-def described(descriptor: flight.FlightDescriptor, kind: type[TicketT]) -> TicketT:
-    """Return what a descriptor asks for: a topic by its path, or a command."""
+def described(descriptor: Any, kind: type[TicketT]) -> TicketT:
+    """Return what a `flight.FlightDescriptor` asks for: a topic by its path, or a command."""
     if descriptor.descriptor_type == flight.DescriptorType.PATH:
         if len(descriptor.path) != 1:
             raise InvalidError("the path of a topic is its name", path=descriptor.path)

@@ -10,8 +10,8 @@ from strandline.values.extras import missing as _missing
 
 try:
     import pyspark  # noqa: F401 # Only to say what is missing.
-except ImportError as error:
-    raise _InvalidError(_missing("PySpark", "spark")) from error
+except ImportError as _error:
+    raise _InvalidError(_missing("PySpark", "spark")) from _error
 
 from strandline.spark.jobs.auditing import AuditFinding, AuditReport, audit
 from strandline.spark.jobs.backfilling import backfill

@@ -84,7 +84,7 @@ class PublishedFolder:
     """A folder that is to be, on a path that all of Spark's processes share."""
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
-        self.path = real_parent(os.fspath(folder))
+        self.path: Final = real_parent(os.fspath(folder))
         self._partial = f"{self.path}.partial"
         self._io = SystemIo()
 

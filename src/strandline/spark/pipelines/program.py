@@ -144,8 +144,7 @@ def _emit(what: Literal["event", "completed", "failed"], text: str) -> None:
 
 
 if __name__ == "__main__":
-    given = msgspec.json.decode(sys.argv[1], type=Order)
     threading.Thread(target=_end_with_caller, daemon=True).start()
-    main(given)
+    main(msgspec.json.decode(sys.argv[1], type=Order))
     # Threads of the server's client would hold the process up.
     os._exit(0)

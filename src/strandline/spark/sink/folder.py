@@ -37,11 +37,11 @@ class AppFolder:
         self, root: str, app: str, *, io: Io | None = None, clock: Clock | None = None
     ) -> None:
         self.app = app
-        self.io = io or SystemIo()
-        self.clock = clock or SystemClock()
+        self.io: Final = io or SystemIo()
+        self.clock: Final = clock or SystemClock()
         self._root = root
         digest = hashlib.blake2b(app.encode(), digest_size=_DIGEST_BYTES).hexdigest()
-        self.path = os.path.join(root, digest)
+        self.path: Final = os.path.join(root, digest)
 
     def make(self) -> None:
         """Make the directory, durably, if it is missing."""

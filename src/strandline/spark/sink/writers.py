@@ -4,6 +4,7 @@ import contextlib
 import gc
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import (
@@ -42,7 +43,7 @@ class BatchWriter(DataSourceArrowWriter):
         app, version = settings.app, settings.version
         if app is None or version is None:
             app, version = f"{JOB_PREFIX}{SystemClock().new_id()}", 0
-        self.identity = BatchIdentity(app, version)
+        self.identity: Final = BatchIdentity(app, version)
         _check(settings, schema)
         sweep(app_folders(staging_path(settings.url)))
 

@@ -27,7 +27,7 @@ class BatchReader(DataSourceReader):
     """Plans and reads a batch. The planner's process makes it, the workers get a copy."""
 
     def __init__(self, reading: SourceRead) -> None:
-        self.reading = reading
+        self.reading: SourceRead = reading
 
     def partitions(self) -> Sequence[InputPartition]:
         options = self.reading.options
@@ -73,6 +73,8 @@ class PushingReader(BatchReader):
     read of a reader that takes filters unless `spark.sql.python.filterPushdown.enabled` is
     on. All filters are handed back.
     """
+
+    reading: SourceRead
 
     def __init__(self, reading: SourceRead) -> None:
         super().__init__(reading)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from copy import copy
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from strandline.clock import Clock
 from strandline.log.chain import Chain, link
@@ -64,18 +64,23 @@ class Head:
         compression: Compression | None,
         identities: Callable[[int], Identities],
     ) -> None:
-        self.clock = clock
-        self.kind = kind
+        self.clock: Final = clock
+        self.kind: Final = kind
         self.compression = compression
         #: Returns the writes that the partition can recognise at a time, up to `next`.
-        self.identities = identities
+        self.identities: Final = identities
         #: Why nothing can be written now, if so.
         self.refusal: StrandlineError | None = None
         #: In a topic with a proof: its chain, and the value before `next`.
         self.chain: Chain | None = None
-        self.value = b""
-        self.seed = self.crc = self.durable = 0
-        self.next = self.position = self.last_us = self.size_bytes = 0
+        self.value: bytes = b""
+        self.seed: int = 0
+        self.crc: int = 0
+        self.durable: int = 0
+        self.next: int = 0
+        self.position: int = 0
+        self.last_us: int = 0
+        self.size_bytes: int = 0
 
 
 class RefusingDelta:

@@ -11,9 +11,9 @@ class ByteLimit:
 
     def __init__(self, bytes_max: int | None) -> None:
         self._is_limited = bytes_max is not None
-        self.left = INT64_MAX if bytes_max is None else bytes_max
+        self.left: int = INT64_MAX if bytes_max is None else bytes_max
         #: Whether no record was returned yet.
-        self.is_first = True
+        self.is_first: bool = True
         self._is_full = bytes_max == 0
 
     def is_full(self) -> bool:

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from strandline._core import IS_COMPILED
 from strandline.clock import SystemClock
@@ -44,7 +44,7 @@ class CompiledLane:
     ) -> None:
         self.lane = lane
         #: Rounds of syncing, which threads share.
-        self.commit = GroupCommit()
+        self.commit: Final = GroupCommit()
         self.is_seam = is_seam
         self._mutex = mutex
         self._attempt = Attempt(mutex)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from struct import Struct
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import google_crc32c
 import msgspec
@@ -139,8 +139,8 @@ class Frame(NamedTuple):
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_terms = msgspec.msgpack.Decoder(SealedTerms).decode
-decode_event_rows = msgspec.msgpack.Decoder(list[EventRow]).decode
-decode_bytes_rows = msgspec.msgpack.Decoder(list[BytesRow]).decode
+decode_event_rows: Final = msgspec.msgpack.Decoder(list[EventRow]).decode
+decode_bytes_rows: Final = msgspec.msgpack.Decoder(list[BytesRow]).decode
 NO_HEADERS = b"{}"
 """How no headers are stored in an event; a frame leaves them out."""
 

@@ -43,7 +43,7 @@ class IdentityWindow:
     def __init__(self, files: PartitionFiles) -> None:
         self._files = files
         #: Whether it was needed yet.
-        self.is_used = False
+        self.is_used: bool = False
         self._identities: Identities | None = None
         self._offset = 0
         self._epoch: UUID | None = None

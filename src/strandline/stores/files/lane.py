@@ -4,7 +4,7 @@ import contextlib
 import threading
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 from uuid import UUID
 
 from strandline.clock import Clock
@@ -26,7 +26,8 @@ from strandline.writes import Channel, Coordinator, Settings, WriteMetrics, Writ
 from strandline.writes.metrics import merged
 
 _CHANNEL = "appends"
-_, _WRITTEN, _DURABLE = Durability
+_WRITTEN: Final = Durability.WRITTEN
+_DURABLE: Final = Durability.DURABLE
 
 
 class Lane:
@@ -38,13 +39,14 @@ class Lane:
         self._parts = (files, settings, notify)
         self._is_exclusive = settings.is_exclusive
         self._lock = threading.Lock()
-        self.is_current = True
+        self.is_current: bool = True
         #: What coordinators did that were fenced.
         self._past: WriteMetrics | None = None
         self._notify = notify
         #: See Shortcut.
         self.size_of = size_of
         self.route = route
+        self.store: PartitionWriter
         self.channel: Channel[AppendRequest, Placement]
         self._begin()
 

@@ -5,7 +5,7 @@ import threading
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from strandline.log.store import DroppedError, dropped
 from strandline.stores.files.entries import page_of
@@ -63,8 +63,8 @@ class Newest:
     def __init__(self, which: tuple[int, int, int, int, int, int], content: bytes) -> None:
         #: Epoch and number of the segment, first offset, where they begin and end, and the
         #: checksum of the last one: what has the same is the same.
-        self.which = which
-        self.content = content
+        self.which: Final = which
+        self.content: Final = content
         #: Made by the first reader.
         self.records: Sequence[Record] | None = None
 
@@ -89,7 +89,7 @@ class PartitionFiles:
         #: A frame that some reader has read a part of, and its file.
         self._partly_read: tuple[str, Frame] | None = None
         #: What this process knows to be durable, though the tail may not have it yet.
-        self.known_durable = 0
+        self.known_durable: int = 0
         #: Whether a sync has failed here: what it was to cover may be lost.
         self.has_failed_sync = False
 

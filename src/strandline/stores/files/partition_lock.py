@@ -28,7 +28,7 @@ class PartitionLock:
         self._file: OpenFile | None = None
         self._holder: OpenFile | None = None
         self._identity: LockIdentity | None = None
-        self.is_held = False
+        self.is_held: bool = False
         self._name = b"%-20d\n" % os.getpid()
         self._never = threading.Event()
 

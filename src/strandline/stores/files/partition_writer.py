@@ -3,7 +3,7 @@
 import os
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -74,7 +74,7 @@ class PartitionWriter:
         self, files: PartitionFiles, settings: WritingSettings, notify: MarkListener
     ) -> None:
         self.files = files
-        self.place = files.place
+        self.place: Final = files.place
         self._io = files.place.io
         self._boot = self._io.boot_id()
         self._settings = settings
@@ -103,16 +103,21 @@ class PartitionWriter:
         self._end_raw = b""
         self._durable_raw = b""
         self._window = IdentityWindow(files)
-        self.head = self._head = Head(
+        self._head = Head(
             files.place.clock, files.place.kind, settings.compression, self._identities
         )
+        self.head: Final = self._head
         if files.place.is_proved:
             self._head.chain = files.place.chain
         self._delta = AppendDelta(self._head)
         self._pid = os.getpid()
         #: What appends plain events in our place, between a `leave` and an `enter`.
-        self.compiled = compiled_lane(files.place, settings, self._lock, self._mutex, self._fenced)
-        self.syncing = Syncing(files, notify, self.compiled.commit if self.compiled else None)
+        self.compiled: Final = compiled_lane(
+            files.place, settings, self._lock, self._mutex, self._fenced
+        )
+        self.syncing: Final = Syncing(
+            files, notify, self.compiled.commit if self.compiled else None
+        )
         #: Whether writes are queued, which nothing may overtake.
         self.has_queued: Callable[[], bool] = lambda: True
 

@@ -19,7 +19,7 @@ class ReservedSpace:
         self._is_internal = is_internal_name(place.topic.name)
         ahead = RESERVE_MIN_BYTES if self._is_internal else segment_bytes // 64
         self._ahead = min(RESERVE_MAX_BYTES, max(RESERVE_MIN_BYTES, ahead))
-        self.end = 0
+        self.end: int = 0
 
     def have(self, fd: int, position: int, size: int) -> None:
         """Have space for `size` bytes up to `position`, and for more.

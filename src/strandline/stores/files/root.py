@@ -4,7 +4,7 @@ import contextlib
 import os
 import threading
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 from uuid import UUID
 
 import msgspec
@@ -50,15 +50,15 @@ class Root:
         self.mode = mode
         self.io = io
         self.clock = clock
-        self.lock_timeout_s = check_lock_timeout(lock_timeout_s)
-        self.state = OpenState()
-        self.check_open = self.state.check
+        self.lock_timeout_s: Final = check_lock_timeout(lock_timeout_s)
+        self.state: Final = OpenState()
+        self.check_open: Final = self.state.check
         self._changing = threading.Lock()
-        self.reserve = DiskReserve(io, os.path.join(path, RESERVE))
+        self.reserve: Final = DiskReserve(io, os.path.join(path, RESERVE))
         try:
             if mode is Mode.WRITE:
                 self._make()
-            self.log_id = self._load_id()
+            self.log_id: Final = self._load_id()
         except OSError as error:
             raise unavailable(error, path) from error
 

@@ -4,6 +4,7 @@ import threading
 from bisect import bisect_right
 from collections.abc import Iterator
 from struct import Struct
+from typing import Final
 from uuid import UUID
 
 import google_crc32c
@@ -70,10 +71,10 @@ class SegmentFile:
 
     def __init__(self, io: Io, path: str, identity: SegmentIdentity, base: int) -> None:
         self.path = path
-        self.seed = identity.seed
+        self.seed: Final = identity.seed
         self._io = io
         self._file = OpenFile(io, path, "read")
-        self.fd = self._file.fd
+        self.fd: Final = self._file.fd
         # A damaged header costs nothing: the checksums identify the frames, too.
         _check_version(io.pread(self.fd, FRAMES_AT, 0), path)
         self._lock = threading.Lock()

@@ -4,6 +4,7 @@ import contextlib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 from uuid import UUID
 
 from strandline._core import CORE, IS_COMPILED
@@ -84,7 +85,7 @@ class FileStore:
     `compression` packs frames of columns. A segment ends at about `segment_bytes`.
     """
 
-    capabilities = Capabilities(
+    capabilities: Capabilities = Capabilities(
         Durability.DURABLE,
         "each partition is synced before an append is called durable",
         Reach.MACHINE,
@@ -117,7 +118,7 @@ class FileStore:
             clock if clock is not None else SystemClock(),
             lock_timeout_s,
         )
-        self.check_open = self._root.check_open
+        self.check_open: Final = self._root.check_open
         is_system = type(self._root.io) is SystemIo
         maps_tails = is_system and has_shared_memory(self._root.path)
         if IS_COMPILED and is_system and not maps_tails:

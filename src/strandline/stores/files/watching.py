@@ -1,7 +1,7 @@
 """Hints of what any process appends: a change of the partition's directory."""
 
 from collections.abc import Collection
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from strandline.clock import Clock, SystemClock
 from strandline.log.file_changes import FileChanges
@@ -73,9 +73,9 @@ class TailChanges:
         self._due: dict[WatchedPlace, float] = {}
         #: Whether a wait was interrupted: its notices are gone.
         self._is_behind = False
-        self.found = changes.found
-        self.wake = changes.wake
-        self.close = changes.close
+        self.found: Final = changes.found
+        self.wake: Final = changes.wake
+        self.close: Final = changes.close
 
     def add(self, place: WatchedPlace, /) -> None:
         """See ChangeSource."""

@@ -87,17 +87,17 @@ class NatsConnection:
     def __init__(
         self, address: NatsAddress, *, clock: Clock, connect_timeout_s: float, patience_s: float
     ) -> None:
-        self.url = address.shown
+        self.url: Final = address.shown
         self.clock = clock
-        self.state = OpenState()
+        self.state: Final = OpenState()
         self.patience_s = patience_s
         self._address = address
         self._connect_timeout_s = connect_timeout_s
         self._loop = LoopThread()
         self._client: Client | None = None
         self._subscriptions: dict[str, tuple[Heard, Subscription | None]] = {}
-        self.max_payload = 0
-        self.version = 0, 0, 0
+        self.max_payload: int = 0
+        self.version: tuple[int, int, int] = (0, 0, 0)
         self._answers: dict[str, asyncio.Future[Msg] | asyncio.Queue[Msg | None]] = {}
         #: The subjects of what waits for an answer.
         self._asked: dict[str, set[str]] = {}
@@ -106,7 +106,7 @@ class NatsConnection:
         self._reconnecting: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
         #: Rises with each connection that was lost: what was known before may be outdated.
-        self.losses = 0
+        self.losses: int = 0
         try:
             self.run(self._connect())
         except BaseException:

@@ -29,9 +29,9 @@ class ApiRefusedError(Exception):
     """What JetStream's interface answered instead of doing something."""
 
     def __init__(self, error: dict[str, Any]) -> None:
-        self.code = int(error.get("err_code", 0))
-        self.status = int(error.get("code", 0))
-        self.reason = str(error.get("description", ""))
+        self.code: Final = int(error.get("err_code", 0))
+        self.status: Final = int(error.get("code", 0))
+        self.reason: Final = str(error.get("description", ""))
         super().__init__(f"{self.reason} ({self.code})")
 
     @property

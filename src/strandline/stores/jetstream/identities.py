@@ -34,7 +34,7 @@ class PartitionIdentities:
         self._sequence: int | None = None
         self._losses = partition.connection.losses
         #: How many were folded since they were stored.
-        self.unsaved = 0
+        self.unsaved: int = 0
 
     async def catch_up(self, head: StreamHead) -> Identities:
         """Return the identities of everything up to `head`."""

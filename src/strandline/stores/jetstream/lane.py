@@ -60,23 +60,23 @@ class WaitingAppend:
     __slots__ = ("future", "is_sent", "is_withdrawn", "request", "size_bytes")
 
     def __init__(self, request: AppendRequest) -> None:
-        self.request = request
+        self.request: Final = request
         self.future: Future[Placement] = Future()
-        self.size_bytes = sum(each.size_bytes for each in request.drafts)
+        self.size_bytes: Final = sum(each.size_bytes for each in request.drafts)
         #: Whether it may be stored.
-        self.is_sent = False
-        self.is_withdrawn = False
+        self.is_sent: bool = False
+        self.is_withdrawn: bool = False
 
 
 class FencedHead:
     """The end of a partition while appends are decided on. Implements PartitionHead."""
 
     def __init__(self, head: StreamHead, known: Identities | None) -> None:
-        self.next = head.next
-        self.last_us = head.last_us
+        self.next: int = head.next
+        self.last_us: int = head.last_us
         self.value = head.value
         self._known = known
-        self.index = AddedIdentities(Identities() if known is None else known)
+        self.index: Final = AddedIdentities(Identities() if known is None else known)
         self.records: list[StoredRecord] = []
 
     def identities(self, now_us: int) -> AddedIdentities:
@@ -100,7 +100,7 @@ class JetStreamLane:
 
     def __init__(self, partition: JetStreamPartition, chain: Chain, level: Durability) -> None:
         self.partition = partition
-        self.identities = PartitionIdentities(partition)
+        self.identities: Final = PartitionIdentities(partition)
         self._chain = chain
         self._level = level
         self._connection = partition.connection

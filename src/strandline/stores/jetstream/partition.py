@@ -109,11 +109,11 @@ class JetStreamPartition:
         self.keyed = keyed
         self.topic = topic
         self.number = partition
-        self.stream = LogStream(connection, names.partition(topic.id, partition))
-        self.subject = names.frames(topic.id, partition)
-        self.marks_subject = names.keyed("m", topic.id.hex, partition)
-        self.identities_subject = names.keyed("i", topic.id.hex, partition)
-        self.places = FramePlaces()
+        self.stream: Final = LogStream(connection, names.partition(topic.id, partition))
+        self.subject: Final = names.frames(topic.id, partition)
+        self.marks_subject: Final = names.keyed("m", topic.id.hex, partition)
+        self.identities_subject: Final = names.keyed("i", topic.id.hex, partition)
+        self.places: Final = FramePlaces()
         self._losses = connection.losses
         self._head: StreamHead | None = None
 

@@ -78,7 +78,7 @@ class JetStreamStore:
         connect_timeout_s: float = 10.0,
         patience_s: float = 30.0,
     ) -> None:
-        self.mode = Mode.parse(mode)
+        self.mode: Final = Mode.parse(mode)
         tls = {"tls_ca": tls_ca, "tls_cert": tls_cert, "tls_key": tls_key}
         address = parse_address(url, replicas=replicas, **tls)
         self._clock = clock if clock is not None else SystemClock()
@@ -90,10 +90,10 @@ class JetStreamStore:
             ),
             patience_s=check_seconds("patience_s", patience_s),
         )
-        self.url = address.shown
+        self.url: Final = address.shown
         self._names = LogNames(address.log)
         self._keyed = KeyedStream(self._connection, self._names.stream)
-        self.check_open = self._connection.state.check
+        self.check_open: Final = self._connection.state.check
         try:
             system = system_url or os.environ.get(SYSTEM_VARIABLE)
             # Ids and times are drawn in the caller's thread: a copy gives them to that.
@@ -101,11 +101,11 @@ class JetStreamStore:
             opened = self._connection.run(
                 open_log(self._connection, self._names, address.replicas, self.mode, new_id)
             )
-            self.capabilities = capabilities(system, self._clock, connect_timeout_s)
+            self.capabilities: Final = capabilities(system, self._clock, connect_timeout_s)
         except BaseException:
             self._connection.close()
             raise
-        self.id = opened.log_id
+        self.id: Final = opened.log_id
         self._is_durable = self.capabilities.durability_max is Durability.DURABLE
         self._topics = JetStreamTopics(self._connection, self._keyed, self._names, opened.replicas)
         self._topics.log_id = self.id

@@ -36,10 +36,10 @@ class LogNames:
     """What the streams and subjects of one log are called."""
 
     def __init__(self, log: str) -> None:
-        self.stream = f"STRANDLINE_{log}"
+        self.stream: Final = f"STRANDLINE_{log}"
         self._prefix = f"strandline.{log}"
-        self.everything = f"{self._prefix}.>"
-        self.hints = f"{self._prefix}.h"
+        self.everything: Final = f"{self._prefix}.>"
+        self.hints: Final = f"{self._prefix}.h"
 
     def keyed(self, *parts: object) -> str:
         """Return a subject in the stream of keyed values."""

@@ -59,7 +59,7 @@ class JetStreamTopics:
         self._known: dict[UUID, JetStreamTopic] = {}
         #: Topics whose drop was decided, and perhaps cut short.
         self._unfinished: set[UUID] = set()
-        self.log_id = UUID(int=0)
+        self.log_id: UUID = UUID(int=0)
 
     async def all(self) -> Sequence[JetStreamTopic]:
         """Return the topics of every tenant."""

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import Iterator
+from typing import Final
 from uuid import UUID
 
 import psycopg
@@ -25,7 +26,7 @@ class PostgresBlock:
     def __init__(self, block_id: UUID, caller: CallersTransaction) -> None:
         self.id = block_id
         self.caller = caller
-        self.over = BlockEnd()
+        self.over: Final = BlockEnd()
         self.pending: list[PendingAppend] = []
         #: Where the partitions of these slots end, once that is assigned.
         self.ends: dict[int, int] = {}
@@ -51,7 +52,7 @@ class Witness:
 
     def __init__(self, slot: int, place: int, timestamp_us: int, xmin: str) -> None:
         self.slot = slot
-        self.row = (place, timestamp_us, xmin)
+        self.row: Final = (place, timestamp_us, xmin)
 
 
 class PendingAppend:
@@ -70,7 +71,7 @@ class PendingAppend:
         self._block = block
         self._clock = clock
         self._durability_max = durability_max
-        self.number = len(block.pending)
+        self.number: Final = len(block.pending)
         self.topic = topic
         self.partition = partition
         self.request = request

@@ -75,22 +75,22 @@ class PostgresDatabase:
         self.mode = mode
         self.clock = clock
         self.lock_timeout_s = lock_timeout_s
-        self.lock_timeout_ms = int(lock_timeout_s * 1000)
+        self.lock_timeout_ms: Final = int(lock_timeout_s * 1000)
         self.connect_timeout_s = connect_timeout_s
-        self.url = public_url(url, schema)
-        self.channel = f"{schema}_news"
-        self.state = OpenState()
+        self.url: Final = public_url(url, schema)
+        self.channel: Final = f"{schema}_news"
+        self.state: Final = OpenState()
         self._lock = threading.Lock()
         self._statements: dict[LiteralString, LiteralString] = {}
         #: Which life of which cluster this is: another one may have lost what was acknowledged.
-        self.timeline = ""
+        self.timeline: str = ""
         #: Whether a pooler lends a session for each transaction, so that nothing may be left in it.
         self.is_pooled = False
         # Without the pool, which tries again for a while and does not say what is wrong.
         with self.connect() as connection, translated(self.url):
             self._configure(connection)
-            self.capabilities = self._look(connection)
-            self.log_id = self._prepare(connection)
+            self.capabilities: Final = self._look(connection)
+            self.log_id: Final = self._prepare(connection)
         self._pool = self._open_pool()
 
     # --- connections ---

@@ -40,7 +40,8 @@ from strandline.writes import Channel, Coordinator, Settings, WriteMetrics, Writ
 from strandline.writes.metrics import merged
 
 _CHANNEL: Final = "appends"
-_, _WRITTEN, _DURABLE = Durability
+_WRITTEN: Final = Durability.WRITTEN
+_DURABLE: Final = Durability.DURABLE
 _INSERT: Final = (
     "INSERT INTO {schema}.records (" + COLUMNS + ") VALUES"
     " (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
@@ -96,9 +97,11 @@ class PartitionTransaction:
         self, database: PostgresDatabase, topic: PostgresTopic, partition: int, notify: EndListener
     ) -> None:
         self.database = database
-        self.slot = topic.slots[partition]
-        self.topic = topic.topic
-        self.chain = Chain(database.log_id, topic.topic.id, partition, topic.settings.value_kind)
+        self.slot: Final = topic.slots[partition]
+        self.topic: Final = topic.topic
+        self.chain: Final = Chain(
+            database.log_id, topic.topic.id, partition, topic.settings.value_kind
+        )
         self._notify = notify
         self._head: LaneHead | None = None
 
@@ -176,8 +179,8 @@ class LaneChanges:
     __slots__ = ("head", "rows")
 
     def __init__(self, head: LaneHead, rows: list[tuple[Any, ...]]) -> None:
-        self.head = head
-        self.rows = rows
+        self.head: Final = head
+        self.rows: Final = rows
 
 
 def copy_rows(database: PostgresDatabase, changes: LaneChanges) -> None:

@@ -52,8 +52,8 @@ class PostgresRecords:
         self._database = database
         self._topic = topic
         self._kind = topic.settings.value_kind
-        self.partition = Partition(partition)
-        self.slot = topic.slots[partition]
+        self.partition: Final = Partition(partition)
+        self.slot: Final = topic.slots[partition]
 
     def records(self, span: RecordSpan) -> Iterator[Record]:
         """Yield the records of `span`."""

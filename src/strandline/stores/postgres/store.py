@@ -91,12 +91,12 @@ class PostgresStore:
                 "connect_timeout_s", connect_timeout_s, allows_zero=False
             ),
         )
-        self.check_open = self._database.state.check
+        self.check_open: Final = self._database.state.check
         self._topics = PostgresTopics(self._database)
         self._watches = PostgresWatches(self._database)
         self._lanes = PostgresLanes(self._database, self._watches.notify_written)
         self._outbox = PostgresOutbox(self._database, self._watches.notify_written)
-        self.transaction = self._outbox.transaction
+        self.transaction: Final = self._outbox.transaction
         self._claims = PostgresClaims(self._database)
         self._removal = RecordRemoval(self._database)
         self._is_durable = self.capabilities.durability_max is Durability.DURABLE

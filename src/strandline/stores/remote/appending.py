@@ -54,7 +54,7 @@ class RemoteAppends:
         self._name = f"{LANE_PREFIX}{connection.clock.new_id()}"
         self._lock = threading.Lock()
         self._lanes: dict[tuple[UUID, int], RemoteLane] = {}
-        self.executor = ThreadPoolExecutor(_THREADS, "strandline-remote")
+        self.executor: Final = ThreadPoolExecutor(_THREADS, "strandline-remote")
 
     def append(
         self,

@@ -57,8 +57,8 @@ class RemoteConnection:
         timeout_s: float,
         tls_ca: str | None = None,
     ) -> None:
-        self.url = _checked_url(url)
-        self.state = OpenState()
+        self.url: Final = _checked_url(url)
+        self.state: Final = OpenState()
         self.clock = clock
         self.patience_s = patience_s
         self._headers = headers = {"content-type": wire.MSGPACK, "accept": wire.MSGPACK}

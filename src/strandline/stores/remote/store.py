@@ -1,7 +1,7 @@
 """A log's bytes, at a server. See design 0101."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TypeVar
+from typing import Final, TypeVar
 from uuid import UUID
 
 from strandline.clock import Clock, SystemClock
@@ -72,7 +72,7 @@ class RemoteStore:
         request_timeout_s: float = 60.0,
         tls_ca: str | None = None,
     ) -> None:
-        self.mode = Mode.parse(mode)
+        self.mode: Final = Mode.parse(mode)
         self._connection = RemoteConnection(
             url,
             token=token,
@@ -87,9 +87,9 @@ class RemoteStore:
         except BaseException:
             self._connection.close()
             raise
-        self.id = found.id
-        self.url = self._connection.url
-        self.capabilities = Capabilities(
+        self.id: Final = found.id
+        self.url: Final = self._connection.url
+        self.capabilities: Final = Capabilities(
             Durability(found.durability_max),
             found.durability_reason,
             Reach.NETWORK,
@@ -100,7 +100,7 @@ class RemoteStore:
             tenant=parse_tenant(found.tenant),
             trims_at_once=found.trims_at_once,
         )
-        self.check_open = self._connection.state.check
+        self.check_open: Final = self._connection.state.check
         self._appends = RemoteAppends(self._connection, found.body_bytes_max)
         self._watches = RemoteWatches(self._connection, self._end)
         self._leases = RemoteLeases(self._connection)

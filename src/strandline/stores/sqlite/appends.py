@@ -3,7 +3,7 @@
 import contextlib
 import sqlite3
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from strandline.log.chain import Chain, link
 from strandline.log.decide import decide, record_identities
@@ -99,8 +99,8 @@ class SlotHead:
         self._row = row
         self._identities = identities
         self._now_us = 0
-        self.next = row.high
-        self.last_us = row.last_us
+        self.next: Final = row.high
+        self.last_us: Final = row.last_us
 
     def identities(self, now_us: int) -> "SlotHead":
         self._now_us = now_us

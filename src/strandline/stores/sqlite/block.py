@@ -75,7 +75,7 @@ class BlockConnection(sqlite3.Connection):
     are the caller's.
     """
 
-    is_lent = False
+    is_lent: bool = False
     is_ours = False
     """Whether the statements that follow are the log's."""
     _pid = 0
@@ -212,8 +212,8 @@ class Joined:
     __slots__ = ("block", "error", "rows")
 
     def __init__(self, block: "TransactionBlock", rows: list[Stored]) -> None:
-        self.block = block
-        self.rows = rows
+        self.block: Final = block
+        self.rows: Final = rows
         #: Why nothing of it is stored, as far as that is known.
         self.error: StrandlineError | None = None
 
@@ -224,7 +224,7 @@ class TransactionBlock:
     def __init__(self, connection: sqlite3.Connection, *, is_outside: bool) -> None:
         self.connection = connection
         self.is_outside = is_outside
-        self.over = BlockEnd()
+        self.over: Final = BlockEnd()
         self.level = Durability.WRITTEN
         self.joined: list[Joined] = []
         #: The slots that were appended to, and after the commit where they end.

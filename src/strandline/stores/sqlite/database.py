@@ -6,6 +6,7 @@ import sqlite3
 import threading
 import weakref
 from collections.abc import Iterator
+from typing import Final
 
 from strandline.clock import Clock
 from strandline.io import FileStatus, Io, may_write_in
@@ -76,20 +77,20 @@ class Database:
         self._writer: sqlite3.Connection | None = None
         self._lent: sqlite3.Connection | None = None
         self._wal_fd: int | None = None
-        self.state = OpenState()
-        self.check_open = self.state.check
+        self.state: Final = OpenState()
+        self.check_open: Final = self.state.check
         self._is_given_back = False
         #: Stands for the transaction that was begun last.
         self._begun: object | None = None
         #: How often this process has changed partitions past the heads it keeps in mind.
-        self.changes = 0
+        self.changes: int = 0
         #: The slots whose identities were found to be all there. The lock holder's.
         self.checked_identities: set[int] = set()
         #: About how much this process has written since it last checkpointed.
-        self.logged_bytes = 0
+        self.logged_bytes: int = 0
         self.path = path
-        self.lock = StoreLock(io, clock, f"{path}-strandline.lock")
-        self.reserve = DiskReserve(io, f"{path}-strandline.reserve", self._reserve_bytes)
+        self.lock: Final = StoreLock(io, clock, f"{path}-strandline.lock")
+        self.reserve: Final = DiskReserve(io, f"{path}-strandline.reserve", self._reserve_bytes)
         self._access = access
         _instances.add(self)
         # What was not closed is left to the operating system.
@@ -97,7 +98,7 @@ class Database:
         try:
             self._open()
             with self.reading() as connection, self.translating():
-                self.log_id = read_log_id(connection, path)
+                self.log_id: Final = read_log_id(connection, path)
         except OSError as error:
             self.close()
             raise cannot_be_opened(path, error) from error

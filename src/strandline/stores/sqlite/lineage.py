@@ -18,7 +18,7 @@ class Lineage:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self.is_checked = False
+        self.is_checked: bool = False
 
     def check(self, connection: sqlite3.Connection) -> None:
         """Compare once, in a transaction that writes."""

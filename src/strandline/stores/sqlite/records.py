@@ -3,7 +3,7 @@
 import sqlite3
 import struct
 from collections.abc import Iterator
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from strandline.log.draft import load
 from strandline.log.history import Body, EventBody
@@ -60,12 +60,12 @@ class Records:
 
     def __init__(self, database: Database, entry: SqliteTopic, partition: int) -> None:
         self._database = database
-        self.topic = entry.topic
-        self.topic_id = entry.topic.id.bytes
+        self.topic: Final = entry.topic
+        self.topic_id: Final = entry.topic.id.bytes
         self._kind = entry.settings.value_kind
-        self.is_proved = entry.is_proved
-        self.partition = Partition(partition)
-        self.slot = entry.slot(partition)
+        self.is_proved: Final = entry.is_proved
+        self.partition: Final = Partition(partition)
+        self.slot: Final = entry.slot(partition)
 
     def entries(self, span: RowSpan) -> Iterator[RecordRow]:
         """Yield the entries of `span`, one page at a time."""

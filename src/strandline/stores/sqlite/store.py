@@ -5,6 +5,7 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from typing import Final
 from uuid import UUID
 
 from strandline.clock import Clock, SystemClock
@@ -79,7 +80,7 @@ class SqliteStore:
     there; the other modes need a log.
     """
 
-    capabilities = Capabilities(
+    capabilities: Capabilities = Capabilities(
         Durability.DURABLE,
         "the write-ahead log is synced before an append is called durable",
         Reach.MACHINE,
@@ -107,7 +108,7 @@ class SqliteStore:
             check_lock_timeout(lock_timeout_s),
             access=access,
         )
-        self.check_open = self._database.check_open
+        self.check_open: Final = self._database.check_open
         self._topics = SqliteTopics(self._database.path, self._database.clock)
         self._marks = DurableMarks(self._database)
         self._trimming = Trimming(self._database)

@@ -48,7 +48,7 @@ class StoreLock:
         self._pid = b"%-12d" % os.getpid()
         self._signature = clock.random_bytes(12) + (next(_made) & 0xFFFFFFFF).to_bytes(4, "big")
         #: How often another process has held the lock since we did. The holder's.
-        self.breaks = 0
+        self.breaks: int = 0
         #: The thread that holds it for a block of its own, and so must not take it again.
         self.block_thread = 0
 

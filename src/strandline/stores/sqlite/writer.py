@@ -3,6 +3,7 @@
 import contextlib
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
+from typing import Final
 
 from strandline.log.store import Outcome, Placement
 from strandline.stores.sqlite.appends import (
@@ -22,7 +23,8 @@ from strandline.values import Durability, FailedError, InvalidError
 from strandline.writes import Coordinator, Settings, WriteMetrics
 
 _CHANNEL = "appends"
-_, _WRITTEN, _DURABLE = Durability
+_WRITTEN: Final = Durability.WRITTEN
+_DURABLE: Final = Durability.DURABLE
 
 
 class Writer:
@@ -36,7 +38,7 @@ class Writer:
     ) -> None:
         self._marks = marks
         self._bracket = AppendBracket(database, marks)
-        self.outbox = Outbox(database, self._bracket, marks, on_written)
+        self.outbox: Final = Outbox(database, self._bracket, marks, on_written)
         self._coordinator: Coordinator[SqliteAppend, Placement, Changes, None, None, Heads] = (
             Coordinator(
                 Settings(bracket_timeout_s=database.lock_timeout_s),
