@@ -202,6 +202,18 @@ class ColdSegments:
         """
         return Footer.of(self._open_store(segment.store), segment.name, segment.size_bytes)
 
+    def with_footer(
+        self, place: UserPartition, epochs: Sequence[Epoch], offset: int
+    ) -> tuple[CopiedSegment, Footer | None]:
+        """Return the copy that answers for `offset`, with its footer, as `footer` does."""
+        segment = self.find(place, epochs, offset)
+        footer = self.footer(segment)
+        if footer is None:
+            self.catch_up(place)  # Merged meanwhile, say.
+            segment = self.find(place, epochs, offset)
+            footer = self.footer(segment)
+        return segment, footer
+
     def fetched(
         self, place: UserPartition, epochs: Sequence[Epoch], offset: int
     ) -> tuple[CopiedSegment, CopiedRows]:

@@ -103,6 +103,8 @@ class CopiedSegment(msgspec.Struct, frozen=True, kw_only=True):
     state: SegmentState = SegmentState.COPY_STARTED
     #: The copy of the same run that it takes the place of, after records were erased.
     replaces: UUID | None = None
+    #: The smaller copies, together of the same run, that it takes the place of.
+    merges: tuple[UUID, ...] = ()
 
     def __post_init__(self) -> None:
         if not 0 <= self.start < self.end:
@@ -120,6 +122,11 @@ class CopiedSegment(msgspec.Struct, frozen=True, kw_only=True):
     def note(self) -> str | bytes | None:
         """What the store said of the object, if it said anything, as it was given."""
         return self.note_text if self.note_bytes is None else self.note_bytes
+
+    @property
+    def predecessors(self) -> tuple[UUID, ...]:
+        """The copies that it takes the place of."""
+        return self.merges if self.replaces is None else (self.replaces, *self.merges)
 
     @property
     def location(self) -> str:
