@@ -9,6 +9,7 @@ from strandline.tiering.segment import (
     DeletionState,
     SegmentState,
 )
+from strandline.values import Epoch
 
 _LIVE = (SegmentState.COPY_STARTED, SegmentState.COPY_FINISHED)
 
@@ -61,7 +62,8 @@ class PartitionCopies:
         self.segments[segment.id] = segment
         if segment.state in _LIVE:
             self._live.setdefault((segment.start, segment.end), set()).add(segment.id)
-            self._successors |= dict.fromkeys(segment.predecessors, segment.id)
+            for each in segment.predecessors:
+                self._successors[each] = segment.id
         if segment.state is SegmentState.COPY_FINISHED:
             if segment.id not in self._finished:
                 self._finished[segment.id] = self._finishes
@@ -70,10 +72,8 @@ class PartitionCopies:
                 self._remove(merged)
             if not self.is_merged(segment):
                 self._put_in(segment)
-            for number, _ in segment.epochs:
-                run = segment.epoch_run(number)
-                assert run is not None
-                self.copied[number] = max(self.copied.get(number, 0), run[1])
+            for number, (_, end) in segment.epoch_runs():
+                self.copied[number] = max(self.copied.get(number, 0), end)
         else:
             self._finished.pop(segment.id, None)
 
@@ -103,7 +103,9 @@ class PartitionCopies:
             at += 1
 
     def _put_in(self, segment: CopiedSegment) -> None:
-        at = bisect_right(self._sorted, segment.start, key=_start)
+        at = len(self._sorted)
+        if at and self._sorted[-1].start > segment.start:
+            at = bisect_right(self._sorted, segment.start, key=_start)
         self._sorted.insert(at, segment)
         self._reach.insert(at, 0)
         self._correct_reach(at)
@@ -159,6 +161,36 @@ class PartitionCopies:
     def live(self, start: int, end: int) -> UUID | None:
         """Return a copy of exactly this run that is being made or is finished."""
         return min(self._live.get((start, end), ()), default=None)
+
+    def following(
+        self, epochs: Sequence[Epoch], start: int, stop: int | None = None
+    ) -> Sequence[CopiedSegment]:
+        """Return the copies that answer for [start, stop), in order, up to the first gap.
+
+        Without a `stop` as far as there are any.
+        """
+        found: list[CopiedSegment] = []
+        at = bisect_left(self._sorted, start, key=_start)
+        while stop is None or start < stop:
+            segment = self._alone(at, start)
+            number = epoch_at(epochs, start)
+            if segment is None or segment.epochs[0][0] != number:
+                segment = self.find(number, start)
+            if segment is None:
+                break
+            found.append(segment)
+            start = segment.end
+            while at < len(self._sorted) and self._sorted[at].start < start:
+                at += 1
+        return found
+
+    def _alone(self, at: int, offset: int) -> CopiedSegment | None:
+        """Return the copy at this place if it begins with the offset, and no other holds that."""
+        if at >= len(self._sorted) or self._sorted[at].start != offset:
+            return None
+        is_first = at == 0 or self._reach[at - 1] <= offset
+        is_last = at + 1 == len(self._sorted) or self._sorted[at + 1].start > offset
+        return self._sorted[at] if is_first and is_last else None
 
     def find(self, epoch: int, offset: int) -> CopiedSegment | None:
         """Return the finished copy that answers for an offset of this epoch.
@@ -216,6 +248,16 @@ class PartitionCopies:
         """Return the highest offset of this epoch that a finished copy holds now."""
         runs = (segment.epoch_run(epoch) for segment in self._sorted)
         return max((run[1] - 1 for run in runs if run is not None), default=None)
+
+
+def epoch_at(epochs: Sequence[Epoch], offset: int) -> int:
+    """Return the number of the epoch that a record belongs to."""
+    at = bisect_right(epochs, offset, key=_epoch_start)
+    return epochs[at - 1].number if at else 0
+
+
+def _epoch_start(epoch: Epoch) -> int:
+    return epoch.start
 
 
 def _start(segment: CopiedSegment) -> int:
