@@ -99,7 +99,7 @@ TORTURES = (
         hostile.COMMAND_SEEDS,
     ),
     Torture(f"catalogue with {catalogue_kills.KILLS_PER_LOG} kills", processes.kill_tiering, 1_000),
-    Torture("tiering that is killed at each point", tier_kills.run, 2 * 60),
+    Torture("tiering that is killed at each point", tier_kills.run, 2 * 120),
     Torture("restored copies", processes.restore, 200),
     Torture(f"outboxes with {outboxes.KILLS_PER_LOG} kills", processes.share_transactions, 100),
     Torture(

@@ -272,3 +272,19 @@ def test_tiering_copies_each_run_in_a_task_of_its_own(
     assert report.done.copied_records == sum(told) == 900
     assert report.done.copied == len(list((tmp_path / "cold").rglob("*.parquet"))) >= 9
     assert report.done.evicted_records == 0
+
+
+def test_objects_are_merged_in_tasks(
+    spark: SparkSession, log: Any, url: str, tmp_path: Path
+) -> None:
+    log.create_topic("t", partitions=3)
+    fill(log, 900)
+    before = all_records(log)
+    store = f"file://{tmp_path / 'cold'}"
+    copied = jobs.tier(spark, url, "t", store, include_open=True, piece_records=50, local_bytes=0)
+
+    report = jobs.tier(spark, url, "t", store, compact_bytes=1 << 30, grace_s=0)
+
+    assert report.done.merged == report.done.deleted == copied.done.copied
+    assert len(list((tmp_path / "cold").rglob("*.parquet"))) == 3
+    assert all_records(log) == before

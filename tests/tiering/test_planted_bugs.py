@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pytest
 
 from strandline.log.retention import Retention
-from strandline.tiering import copying, removal, segment_view, tiered_store
+from strandline.tiering import compacting, copying, removal, segment_view, tiered_store
 from strandline.tiering.cold_history import ColdHistory
 from strandline.tiering.cold_reading import TieredReading
 from strandline.tiering.cold_segments import ColdSegments
@@ -19,6 +19,7 @@ from tests.logs import memory_log
 from tests.planting import Bug
 from tests.tiering import (
     test_catalogue,
+    test_compacting,
     test_copies,
     test_damage,
     test_proof,
@@ -133,6 +134,49 @@ def a_forged_last_copy(folder: Path) -> None:
         test_proof.test_a_forged_last_copy_is_found_by_what_the_log_itself_keeps(folder, patch)
 
 
+def a_fault_in_a_merge(folder: Path) -> None:
+    test_compacting.test_a_fault_at_any_call_of_a_merge_is_made_good_by_the_next(
+        folder, CrashError, is_after=True
+    )
+
+
+def an_erasure_in_a_merge(folder: Path) -> None:
+    test_compacting.test_what_is_erased_during_a_merge_does_not_come_back(folder)
+
+
+def merges_at_once(folder: Path) -> None:
+    test_compacting.test_only_finished_copies_that_follow_each_other_are_merged(folder)
+
+
+def a_late_copy(folder: Path) -> None:
+    test_compacting.test_a_process_that_knows_nothing_of_a_merge_copies_nothing_again(folder)
+
+
+def a_lost_merge(folder: Path) -> None:
+    name = "test_a_merged_object_that_is_lost_within_the_grace_gives_way_to_what_it_was_made_of"
+    getattr(test_compacting, name)(folder)
+
+
+def the_grace(folder: Path) -> None:
+    test_compacting.test_what_was_merged_is_deleted_after_the_grace_and_not_before(folder)
+
+
+def a_saved_merge(folder: Path) -> None:
+    test_compacting.test_the_saved_catalogue_knows_what_was_merged(folder)
+
+
+def a_torn_merge(folder: Path) -> None:
+    test_compacting.test_a_torn_merged_object_replaces_nothing(folder)
+
+
+def packed_batches(folder: Path) -> None:
+    test_compacting.test_batches_that_are_packed_are_not_merged_with_others(folder)
+
+
+def a_reader_of_merged(folder: Path) -> None:
+    test_compacting.test_a_reader_that_holds_a_merged_object_goes_on(folder)
+
+
 class Planted(NamedTuple):
     """A bug, and the scenario that has to notice."""
 
@@ -212,6 +256,21 @@ BUGS = (
         forged(test_proof.changed_row_and_digest, [7]),
     ),
     _bug(TieredStore, "history", "[Piece((), stored.anchor)]", "[]", a_forged_last_copy),
+    _bug(TieringRun, "_finish", "store.delete(...)", "pass", an_erasure_in_a_merge),
+    _bug(segment_view, "_check_all_there", "len(...) < len(...)", "False", merges_at_once),
+    _bug(
+        segment_view, "_check_merged", "copies.successor(...) is not None", "False", merges_at_once
+    ),
+    _bug(segment_view, "_check_merged", "known.start != at", "False", merges_at_once),
+    _bug(segment_view, "_check_merged", "step.merges and at != step.end", "False", merges_at_once),
+    _bug(segment_view, "_check_added", "copies.is_in_merged(...)", "False", a_late_copy),
+    _bug(TieringRun, "remove_merged", "since_us <= until_us", "True", the_grace),
+    _bug(TieringRun, "remove_merged", "self._retire(...)", "pass", a_fault_in_a_merge),
+    _bug(TieringRun, "_finish", "fault is not None", "False", a_torn_merge),
+    _bug(compacting, "uniform_parts", "footer.is_packed == was_packed", "True", packed_batches),
+    _bug(PartitionCopies, "_take_out", "self._put_in(merged)", "pass", a_lost_merge),
+    _bug(PartitionCopies, "put", "self._remove(merged)", "pass", a_saved_merge),
+    _bug(ColdSegments, "fetched", "self.catch_up(...)", "pass", a_reader_of_merged),
     _bug(PartitionCopies, "find", "run[0] <= offset < run[1]", "True", epochs),
     _bug(
         PartitionCopies,

@@ -10,9 +10,10 @@ from pathlib import Path
 from deltalake import DeltaTable
 
 import strandline as sl
-from strandline.tiering import SegmentCatalogue, SegmentState, sweep, tier
+from strandline.tiering import SegmentCatalogue, SegmentState, sweep
 from strandline.tiering.routing import topic_folder
 from strandline.tiering.segment import partition_of
+from tests.tiering.tier_process import tier_and_merge
 
 BACKENDS = ("file", "sqlite")
 PROCESS = Path(__file__).with_name("tier_process.py")
@@ -59,7 +60,7 @@ def kill_at(backend: str, point: int, folder: Path) -> None:
 
     with sl.open(url) as log:
         assert list(log.read("t", 0, 0)) == records, point
-        tier(log, "t", store, piece_records=9, include_open=True, local_bytes=0, delta=True)
+        tier_and_merge(log, store)
         sweep(log, store)
 
         assert log.evict("t", 0, 0) == 20
@@ -69,9 +70,9 @@ def kill_at(backend: str, point: int, folder: Path) -> None:
         with SegmentCatalogue(log) as catalogue:
             catalogue.follow_all()
             listed = catalogue.segments(place)
-        assert [(each.start, each.end) for each in listed] == [(0, 9), (9, 18), (18, 20)]
+        assert [(each.start, each.end) for each in listed] == [(0, 20)]
         assert {each.state for each in listed} == {SegmentState.COPY_FINISHED}
-        assert len(list(cold.rglob("*.parquet"))) == 3
+        assert len(list(cold.rglob("*.parquet"))) == 1
         table = DeltaTable(cold / topic_folder(log.topic("t")))
         offsets = table.to_pyarrow_table(columns=["_offset"]).column("_offset").to_pylist()
         assert sorted(offsets) == [record.offset for record in records]

@@ -7,7 +7,14 @@ import time
 from typing import Any
 
 import strandline as sl
-from strandline.tiering import SegmentCatalogue, TieringWorker, open_store, tier
+from strandline.tiering import (
+    ObjectStore,
+    SegmentCatalogue,
+    TieringWorker,
+    compact,
+    open_store,
+    tier,
+)
 
 
 class Dying:
@@ -34,6 +41,12 @@ class Dying:
             os.kill(os.getpid(), signal.SIGKILL)
 
 
+def tier_and_merge(log: sl.Log, store: str | ObjectStore) -> None:
+    """Move everything in objects of nine records, which then become one."""
+    tier(log, "t", store, piece_records=9, include_open=True, local_bytes=0, delta=True)
+    compact(log, "t", store, grace_s=0)
+
+
 def main(url: str, store: str, die_at: int) -> None:
     objects = open_store(store)
     with sl.open(url) as log:
@@ -43,7 +56,7 @@ def main(url: str, store: str, die_at: int) -> None:
         for name in ("add", "change", "evict"):
             dying.around(SegmentCatalogue, name)
         dying.around(log, "evict")
-        tier(log, "t", objects, piece_records=9, include_open=True, local_bytes=0, delta=True)
+        tier_and_merge(log, objects)
     print(dying.count)  # noqa: T201 - For the test that started it.
 
 

@@ -110,7 +110,7 @@ def audit(
     examples="""$ strandline pipeline tier orders file://$PWD/cold --include-open --local-bytes 0
         $ strandline read orders --limit 1""",
     answers="{topic, store, copied, copied_records, copied_bytes, evicted_records, deleted, "
-    "damaged, seconds, rows_per_s}.",
+    "damaged, merged, seconds, rows_per_s}.",
 )
 def tier(
     topic: TopicName,
@@ -131,6 +131,9 @@ def tier(
     delta: Annotated[
         bool, typer.Option("--delta", help="Have the objects be a Delta table from now on.")
     ] = False,
+    compact: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="Merge small objects up to this size.")
+    ] = None,
     tenant: Tenant = None,
     master: Master = LOCAL,
     json: Json = False,
@@ -152,6 +155,7 @@ def tier(
             local_bytes=None if local_bytes is None else parse_size(local_bytes),
             include_open=include_open,
             delta=delta,
+            compact_bytes=None if compact is None else parse_size(compact),
             progress=bar.advance,
         )
     done = report.done

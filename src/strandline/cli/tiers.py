@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     examples="""$ strandline tier orders file://$PWD/cold --include-open --local-bytes 0
         $ strandline read orders --limit 1""",
     answers="{topic, store, copied, copied_records, copied_bytes, evicted_records, deleted, "
-    "damaged}: copies made, deleted and found damaged.",
+    "damaged, merged}: copies made, deleted, found damaged and merged into larger ones.",
 )
 def tier(
     topic: TopicName,
@@ -50,13 +50,17 @@ def tier(
     delta: Annotated[
         bool, typer.Option("--delta", help="Have the objects be a Delta table from now on.")
     ] = False,
+    compact: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="Merge small objects up to this size.")
+    ] = None,
     tenant: Tenant = None,
     json: Json = False,
 ) -> None:
     """Copy sealed records to an object store, as Parquet, and let go of them here.
 
     They read as before, through the log. Without --local-age and --local-bytes they
-    stay here, too. May be repeated at any time, also after a crash.
+    stay here, too. May be repeated at any time, also after a crash. With --compact,
+    neighbouring objects become one; those that were merged are deleted an hour later.
     """
     from strandline.tiering import tier as run_tier  # noqa: PLC0415 Takes long to import.
 
@@ -69,6 +73,7 @@ def tier(
             local_bytes=None if local_bytes is None else parse_size(local_bytes),
             include_open=include_open,
             delta=delta,
+            compact_bytes=None if compact is None else parse_size(compact),
             progress=lambda _: bar.advance(),
         )
     fields = asdict(report)
@@ -87,6 +92,8 @@ def report_text(report: "TierReport") -> str:
         f"{report.copied_records:,} records copied in {where}",
         f"{report.evicted_records:,} let go of here",
     ]
+    if report.merged:
+        parts.append(f"{report.merged:,} merged into larger ones")
     if report.deleted:
         parts.append(f"{report.deleted:,} copies deleted")
     if report.damaged:

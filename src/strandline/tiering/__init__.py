@@ -14,7 +14,7 @@ from strandline.tiering.pending_catalogue import PendingCatalogue
 from strandline.tiering.removal import sweep
 from strandline.tiering.segment import CopiedSegment, DeletionState, SegmentState, UserPartition
 from strandline.tiering.tiered_store import Tier
-from strandline.tiering.tiering import TierReport, TierStep, tier
+from strandline.tiering.tiering import TierReport, TierStep, compact, tier
 from strandline.tiering.worker import TieringWorker
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "TierStep",
     "TieringWorker",
     "UserPartition",
+    "compact",
     "open_store",
     "sweep",
     "tier",

@@ -189,6 +189,20 @@ class SegmentCatalogue:
         epoch = None if epoch is None else check_whole("epoch", epoch)
         return self._query(place, lambda copies: copies.listed(epoch), ())
 
+    def current(self, place: UserPartition) -> Sequence[CopiedSegment]:
+        """Return the finished copies, by start, but for those that were merged into others."""
+        return self._query(place, lambda copies: copies.current(), ())
+
+    def merged(self, place: UserPartition) -> Sequence[tuple[CopiedSegment, int]]:
+        """Return the copies that were merged into others, and since when, in microseconds."""
+
+        def found(copies: PartitionCopies) -> Sequence[tuple[CopiedSegment, int]]:
+            known = [each for each in copies.listed() if copies.is_merged(each)]
+            into = ((each, copies.successor(each.id)) for each in known)
+            return [(each, one.changed_at_us) for each, one in into if one is not None]
+
+        return self._query(place, found, ())
+
     def highest_readable_offset(self, place: UserPartition, epoch: int) -> int | None:
         """Return the highest offset of the epoch that can be read from the tier now."""
         epoch = check_whole("epoch", epoch)

@@ -13,7 +13,7 @@ from strandline.tiering.catalogue import SNAPSHOT_NAME, incomplete, segments_top
 from strandline.tiering.footer import Footer
 from strandline.tiering.object_store import ObjectStore
 from strandline.tiering.parquet import CopiedRows, digest_of
-from strandline.tiering.partition_copies import PartitionCopies
+from strandline.tiering.partition_copies import PartitionCopies, epoch_at
 from strandline.tiering.routing import catalogue_partition
 from strandline.tiering.segment import CopiedSegment, UserPartition, step_of
 from strandline.tiering.segment_view import CatalogueState, SegmentView, take
@@ -32,6 +32,12 @@ from strandline.views import RefusedError, load_snapshot
 _KEPT_MAX: Final = 4
 
 _AnswerT = TypeVar("_AnswerT")
+
+
+def _following(
+    epochs: Sequence[Epoch], start: int, stop: int | None, copies: PartitionCopies
+) -> Sequence[CopiedSegment]:
+    return copies.following(epochs, start, stop)
 
 
 class ColdSegments:
@@ -55,7 +61,7 @@ class ColdSegments:
 
     def find(self, place: UserPartition, epochs: Sequence[Epoch], offset: int) -> CopiedSegment:
         """Return the copy that answers for `offset`, which the hot half has let go of."""
-        number = max((each.number for each in epochs if each.start <= offset), default=0)
+        number = epoch_at(epochs, offset)
         found = self._query(place, lambda copies: copies.find(number, offset))
         if found is None:
             self.catch_up(place)
@@ -77,23 +83,18 @@ class ColdSegments:
     ) -> Iterator[CopiedSegment]:
         """Yield the copies that answer for [start, stop), in order."""
         while start < stop:
-            segment = self.find(place, epochs, start)
-            yield segment
-            start = segment.end
+            known = self._query(place, partial(_following, epochs, start, stop))
+            if not known:
+                known = [self.find(place, epochs, start)]
+            yield from known
+            start = known[-1].end
 
     def reach(
         self, place: UserPartition, epochs: Sequence[Epoch], start: int
     ) -> Sequence[CopiedSegment]:
         """Return the copies that hold what follows from `start` on, as far as there are any."""
         self.catch_up(place)
-        found: list[CopiedSegment] = []
-        while True:
-            number = max((each.number for each in epochs if each.start <= start), default=0)
-            segment = self._query(place, partial(PartitionCopies.find, epoch=number, offset=start))
-            if segment is None:
-                return found
-            found.append(segment)
-            start = segment.end
+        return self._query(place, partial(_following, epochs, start, None))
 
     def evicted(self, place: UserPartition) -> int:
         """Return the offset before which the log may have let go of everything."""
@@ -201,6 +202,18 @@ class ColdSegments:
         None if the object is gone or is not what was copied: reading it raises.
         """
         return Footer.of(self._open_store(segment.store), segment.name, segment.size_bytes)
+
+    def with_footer(
+        self, place: UserPartition, epochs: Sequence[Epoch], offset: int
+    ) -> tuple[CopiedSegment, Footer | None]:
+        """Return the copy that answers for `offset`, with its footer, as `footer` does."""
+        segment = self.find(place, epochs, offset)
+        footer = self.footer(segment)
+        if footer is None:
+            self.catch_up(place)  # Merged meanwhile, say.
+            segment = self.find(place, epochs, offset)
+            footer = self.footer(segment)
+        return segment, footer
 
     def fetched(
         self, place: UserPartition, epochs: Sequence[Epoch], offset: int

@@ -66,7 +66,7 @@ def read_piece(
     found = None
     sizes = 0
     if kind is ValueKind.BATCH:
-        found = _BatchRun(definition_of(log, topic))
+        found = SchemaRun(definition_of(log, topic))
         end = found.read(log, place, start, end, bytes_max)
         sizes, bytes_max = found.size_bytes, None
     source = log.read_batches(topic, place.partition, start, end, bytes_max=bytes_max)
@@ -188,7 +188,7 @@ def epochs_within(epochs: Sequence[Epoch], start: int, end: int) -> tuple[tuple[
     )
 
 
-class _BatchRun:
+class SchemaRun:
     """Batches whose schemas can be united, and which of them each one has."""
 
     def __init__(self, definition: TopicDefinition) -> None:
@@ -214,6 +214,10 @@ class _BatchRun:
             self.ids.append(number)
             self.size_bytes += value.nbytes + len((record.key or "").encode())
         return start + len(self.ids)
+
+    def takes(self, schemas: Sequence[pa.Schema]) -> bool:
+        """Have these among its schemas; False if one of them cannot be in the same object."""
+        return all(self._number_of(each) is not None for each in schemas)
 
     def _number_of(self, schema: pa.Schema) -> int | None:
         """Return what stands for a schema; None if it cannot be in the same object."""

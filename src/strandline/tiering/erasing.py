@@ -1,6 +1,8 @@
 """Erasing the records of a key in the tier: each object with one is replaced. See design 0123."""
 
+import contextlib
 from collections.abc import Callable, Sequence
+from typing import Final
 
 import msgspec
 import pyarrow as pa
@@ -22,8 +24,11 @@ from strandline.tiering.removal import retire
 from strandline.tiering.routing import topic_folder
 from strandline.tiering.segment import CopiedSegment, SegmentState, UserPartition
 from strandline.values import CorruptError, UnavailableError, ValueKind
+from strandline.views import RefusedError
 
 OpenStore = Callable[[str], ObjectStore]
+
+_ATTEMPTS_MAX: Final = 20
 
 
 def erase_copies(
@@ -38,9 +43,13 @@ def erase_copies(
         catalogue.follow([place])
         catalogue.check_whole()
         erasing = _CopyErasing(log, catalogue, place, opened)
-        if not dry_run:
-            erasing.settle()
-        return erasing.run(key, oldest, dry_run=dry_run)
+        for _ in range(_ATTEMPTS_MAX):
+            if not dry_run:
+                erasing.settle()
+            # Refused, if a copy has begun to be merged meanwhile.
+            with contextlib.suppress(RefusedError):
+                return erasing.run(key, oldest, dry_run=dry_run)
+    raise UnavailableError("other processes keep merging copies, try again", topic=place.topic)
 
 
 class _CopyErasing:
@@ -52,25 +61,30 @@ class _CopyErasing:
         self._place = place
         self._opened = opened
         self._clock = parts_of(log).clock
+        #: The offsets of what was erased, or would be.
+        self._counted: set[int] = set()
 
     def settle(self) -> None:
-        """Remove what an erasure has begun and not finished, and what one has replaced."""
+        """Remove what has been begun and not finished, and what has been replaced or merged."""
         found = self._segments()
-        replaced = {each.replaces for each in found if each.state is SegmentState.COPY_FINISHED}
+        replaced = {
+            old
+            for each in found
+            if each.state is SegmentState.COPY_FINISHED
+            for old in each.predecessors
+        }
         self._retire(
             [
                 each
                 for each in found
                 if each.state is SegmentState.DELETE_STARTED
                 or each.id in replaced
-                or (each.replaces is not None and each.state is SegmentState.COPY_STARTED)
+                or (each.predecessors and each.state is SegmentState.COPY_STARTED)
             ]
         )
 
     def run(self, key: str, oldest: int, *, dry_run: bool) -> int:
         """Replace each copy with a record of the key; return how many lie before `oldest`."""
-        cold = 0
-        counted: set[int] = set()
         for segment in self._segments():
             if segment.state is not SegmentState.COPY_FINISHED:
                 continue
@@ -79,11 +93,10 @@ class _CopyErasing:
             offsets = table.column("_offset").filter(mask).to_pylist()
             if not offsets:
                 continue
-            counted.update(each for each in offsets if each < oldest)
+            self._counted.update(each for each in offsets if each < oldest)
             if not dry_run:
                 self._replace(segment, _erased(table, mask, rows), rows)
-        cold += len(counted)
-        return cold
+        return len(self._counted)
 
     def _segments(self) -> Sequence[CopiedSegment]:
         self._catalogue.refresh()
@@ -125,6 +138,7 @@ class _CopyErasing:
             note_bytes=None,
             state=SegmentState.COPY_STARTED,
             replaces=old.id,
+            merges=(),
         )
         self._catalogue.add(fresh)
         store = self._opened(fresh.store)

@@ -96,7 +96,7 @@ class Footer:
 
         `schema` has the columns that it is an expression of. None if that is unknown.
         """
-        if self._is_packed or any(not self._is_stored_as(field) for field in schema):
+        if self.is_packed or any(not self._is_stored_as(field) for field in schema):
             return None
         fragment = dataset().ParquetFileFormat().make_fragment(pa.BufferReader(self._content))
         parts = fragment.split_by_row_group(wanted, schema)
@@ -121,7 +121,7 @@ class Footer:
         A value's column that an object does not have is null in all of its rows.
         """
         rows = self._metadata.row_group(group).num_rows
-        if self._is_packed and name not in OWN_COLUMNS:
+        if self.is_packed and name not in OWN_COLUMNS:
             return None
         if name not in self._schema.names:
             return ColumnStatistics(pa.null(), rows, rows)
@@ -152,7 +152,8 @@ class Footer:
         return ColumnStatistics(arrow, rows, found.nulls, low, high, found.nans)
 
     @property
-    def _is_packed(self) -> bool:
+    def is_packed(self) -> bool:
+        """Whether each row is a whole batch."""
         return self._about.value_kind is ValueKind.BATCH and PACKED in self._schema.names
 
     @cached_property

@@ -9,6 +9,7 @@ from strandline.tiering.segment import (
     DeletionState,
     SegmentState,
 )
+from strandline.values import Epoch
 
 _LIVE = (SegmentState.COPY_STARTED, SegmentState.COPY_FINISHED)
 
@@ -33,7 +34,10 @@ class PartitionCopies:
         self._finishes = 0
         #: The copies of each run that are being made or are finished.
         self._live: dict[tuple[int, int], set[UUID]] = {}
-        #: The finished ones by start, and how far those up to each of them reach.
+        #: Which copy, being made or finished, takes the place of another.
+        self._successors: dict[UUID, UUID] = {}
+        #: The finished ones by start, but for those that were merged into others, and how
+        #: far those up to each of them reach.
         self._sorted: list[CopiedSegment] = []
         self._reach: list[int] = []
 
@@ -58,15 +62,18 @@ class PartitionCopies:
         self.segments[segment.id] = segment
         if segment.state in _LIVE:
             self._live.setdefault((segment.start, segment.end), set()).add(segment.id)
+            for each in segment.predecessors:
+                self._successors[each] = segment.id
         if segment.state is SegmentState.COPY_FINISHED:
             if segment.id not in self._finished:
                 self._finished[segment.id] = self._finishes
                 self._finishes += 1
-            self._put_in(segment)
-            for number, _ in segment.epochs:
-                run = segment.epoch_run(number)
-                assert run is not None
-                self.copied[number] = max(self.copied.get(number, 0), run[1])
+            for merged in self.merged_into(segment):
+                self._remove(merged)
+            if not self.is_merged(segment):
+                self._put_in(segment)
+            for number, (_, end) in segment.epoch_runs():
+                self.copied[number] = max(self.copied.get(number, 0), end)
         else:
             self._finished.pop(segment.id, None)
 
@@ -77,14 +84,28 @@ class PartitionCopies:
             if not self._live[run]:
                 del self._live[run]
         if segment.state is SegmentState.COPY_FINISHED:
-            at = bisect_left(self._sorted, segment.start, key=_start)
-            while self._sorted[at].id != segment.id:
-                at += 1
-            del self._sorted[at], self._reach[at]
-            self._correct_reach(at)
+            self._remove(segment)
+        for each in segment.predecessors:
+            if self._successors.get(each) == segment.id:
+                del self._successors[each]
+        if segment.state is SegmentState.COPY_FINISHED:
+            for merged in self.merged_into(segment):
+                self._put_in(merged)
+
+    def _remove(self, segment: CopiedSegment) -> None:
+        """Have a copy not answer any more; nothing happens if it does not."""
+        at = bisect_left(self._sorted, segment.start, key=_start)
+        while at < len(self._sorted) and self._sorted[at].start == segment.start:
+            if self._sorted[at].id == segment.id:
+                del self._sorted[at], self._reach[at]
+                self._correct_reach(at)
+                return
+            at += 1
 
     def _put_in(self, segment: CopiedSegment) -> None:
-        at = bisect_right(self._sorted, segment.start, key=_start)
+        at = len(self._sorted)
+        if at and self._sorted[-1].start > segment.start:
+            at = bisect_right(self._sorted, segment.start, key=_start)
         self._sorted.insert(at, segment)
         self._reach.insert(at, 0)
         self._correct_reach(at)
@@ -101,16 +122,75 @@ class PartitionCopies:
     def clear(self) -> None:
         """Drop every segment; that the partition was deleted stays known."""
         self.evicted = 0
-        for kept in (self.segments, self.copied, self._finished, self._live):
+        for kept in (self.segments, self.copied, self._finished, self._live, self._successors):
             kept.clear()
         self._sorted.clear()
         self._reach.clear()
 
     # --- answers ---
 
+    def current(self) -> Sequence[CopiedSegment]:
+        """Return the finished copies, by start, but for those that were merged into others."""
+        return list(self._sorted)
+
+    def successor(self, of: UUID) -> CopiedSegment | None:
+        """Return the copy that takes the place of this one, once it is finished."""
+        found = self._successors.get(of)
+        return None if found is None else self.segments[found]
+
+    def is_merged(self, segment: CopiedSegment) -> bool:
+        """Whether a larger copy, which is finished, has taken its place."""
+        found = self.successor(segment.id)
+        return (
+            found is not None
+            and found.state is SegmentState.COPY_FINISHED
+            and segment.id in found.merges
+        )
+
+    def merged_into(self, segment: CopiedSegment) -> Sequence[CopiedSegment]:
+        """Return the finished copies that are still there of those that it has merged."""
+        found = (self.segments.get(each) for each in segment.merges)
+        return [
+            each for each in found if each is not None and each.state is SegmentState.COPY_FINISHED
+        ]
+
+    def is_in_merged(self, start: int, end: int) -> bool:
+        """Whether one finished copy that has merged others holds all of this run."""
+        return any(each.merges and each.end >= end for each in self._covering(start))
+
     def live(self, start: int, end: int) -> UUID | None:
         """Return a copy of exactly this run that is being made or is finished."""
         return min(self._live.get((start, end), ()), default=None)
+
+    def following(
+        self, epochs: Sequence[Epoch], start: int, stop: int | None = None
+    ) -> Sequence[CopiedSegment]:
+        """Return the copies that answer for [start, stop), in order, up to the first gap.
+
+        Without a `stop` as far as there are any.
+        """
+        found: list[CopiedSegment] = []
+        at = bisect_left(self._sorted, start, key=_start)
+        while stop is None or start < stop:
+            segment = self._alone(at, start)
+            number = epoch_at(epochs, start)
+            if segment is None or segment.epochs[0][0] != number:
+                segment = self.find(number, start)
+            if segment is None:
+                break
+            found.append(segment)
+            start = segment.end
+            while at < len(self._sorted) and self._sorted[at].start < start:
+                at += 1
+        return found
+
+    def _alone(self, at: int, offset: int) -> CopiedSegment | None:
+        """Return the copy at this place if it begins with the offset, and no other holds that."""
+        if at >= len(self._sorted) or self._sorted[at].start != offset:
+            return None
+        is_first = at == 0 or self._reach[at - 1] <= offset
+        is_last = at + 1 == len(self._sorted) or self._sorted[at + 1].start > offset
+        return self._sorted[at] if is_first and is_last else None
 
     def find(self, epoch: int, offset: int) -> CopiedSegment | None:
         """Return the finished copy that answers for an offset of this epoch.
@@ -140,10 +220,14 @@ class PartitionCopies:
     def covered_to(self, start: int, upto: int, besides: UUID | None = None) -> int:
         """Return how far the finished copies reach without a gap, one of them left out.
 
-        Looks no further than `upto`, but may return more.
+        Looks no further than `upto`, but may return more. Without one that has merged
+        others, those count that are still there.
         """
+        left_out = None if besides is None else self.segments.get(besides)
+        back = () if left_out is None else self.merged_into(left_out)
         while start < upto:
             ends = [each.end for each in self._covering(start) if each.id != besides]
+            ends += [each.end for each in back if each.start <= start < each.end]
             if not ends:
                 return start
             start = max(ends)
@@ -164,6 +248,16 @@ class PartitionCopies:
         """Return the highest offset of this epoch that a finished copy holds now."""
         runs = (segment.epoch_run(epoch) for segment in self._sorted)
         return max((run[1] - 1 for run in runs if run is not None), default=None)
+
+
+def epoch_at(epochs: Sequence[Epoch], offset: int) -> int:
+    """Return the number of the epoch that a record belongs to."""
+    at = bisect_right(epochs, offset, key=_epoch_start)
+    return epochs[at - 1].number if at else 0
+
+
+def _epoch_start(epoch: Epoch) -> int:
+    return epoch.start
 
 
 def _start(segment: CopiedSegment) -> int:

@@ -88,6 +88,14 @@ class PendingCatalogue:
         """See SegmentCatalogue."""
         return self._there().segments(place, epoch)
 
+    def current(self, place: UserPartition) -> Sequence[CopiedSegment]:
+        """See SegmentCatalogue."""
+        return self._there().current(place)
+
+    def merged(self, place: UserPartition) -> Sequence[tuple[CopiedSegment, int]]:
+        """See SegmentCatalogue."""
+        return self._there().merged(place)
+
     def highest_readable_offset(self, place: UserPartition, epoch: int) -> int | None:
         """See SegmentCatalogue."""
         return self._there().highest_readable_offset(place, epoch)

@@ -41,10 +41,11 @@ def retire(
     """Delete copies of one topic in two steps; return those that were neither needed nor deleted.
 
     Between the two they leave the topic's Delta table, so that no reader of it meets a gap.
+    Older copies go first: one that was merged is deleted before what it was merged into.
     """
     marked = [
         segment
-        for segment in segments
+        for segment in sorted(segments, key=lambda each: each.id)
         if _changed(catalogue, segment, SegmentState.DELETE_STARTED, lows[segment.place])
     ]
     if marked:

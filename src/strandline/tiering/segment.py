@@ -1,5 +1,6 @@
 """The catalogue's entry of a copied run of records, and the states it goes through."""
 
+from collections.abc import Iterator
 from enum import IntEnum
 from typing import Any
 from uuid import UUID
@@ -44,7 +45,7 @@ def may_be_deleted(now: DeletionState | None, wanted: DeletionState) -> bool:
     return now == wanted or wanted == (0 if now is None else now + 1)
 
 
-class UserPartition(msgspec.Struct, frozen=True, eq=False):
+class UserPartition(msgspec.Struct, frozen=True, eq=False, gc=False):
     """A partition whose records are copied. Its identity is topic id and number alone."""
 
     topic_id: UUID
@@ -73,7 +74,7 @@ def partition_of(topic: Topic, partition: int) -> UserPartition:
     return UserPartition(topic.id, partition, topic.name, topic.tenant)
 
 
-class CopiedSegment(msgspec.Struct, frozen=True, kw_only=True):
+class CopiedSegment(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A run [start, end) of records, and the object that holds a copy of it.
 
     Checked when made: InvalidError for one that cannot be.
@@ -103,12 +104,16 @@ class CopiedSegment(msgspec.Struct, frozen=True, kw_only=True):
     state: SegmentState = SegmentState.COPY_STARTED
     #: The copy of the same run that it takes the place of, after records were erased.
     replaces: UUID | None = None
+    #: The smaller copies, together of the same run, that it takes the place of.
+    merges: tuple[UUID, ...] = ()
 
     def __post_init__(self) -> None:
         if not 0 <= self.start < self.end:
             raise InvalidError("a segment holds a record", start=self.start, end=self.end)
         if self.size_bytes < 0 or self.record_bytes < 0:
             raise InvalidError("a size is not negative", size_bytes=self.size_bytes)
+        if len(self.epochs) == 1 and self.epochs[0][1] == self.start:
+            return  # As nearly all: a catalogue has many.
         starts = [start for _, start in self.epochs]
         numbers = [number for number, _ in self.epochs]
         if not starts or starts[0] != self.start or starts[-1] >= self.end:
@@ -122,17 +127,24 @@ class CopiedSegment(msgspec.Struct, frozen=True, kw_only=True):
         return self.note_text if self.note_bytes is None else self.note_bytes
 
     @property
+    def predecessors(self) -> tuple[UUID, ...]:
+        """The copies that it takes the place of."""
+        return self.merges if self.replaces is None else (self.replaces, *self.merges)
+
+    @property
     def location(self) -> str:
         """Where the object is, for people."""
         return f"{self.store.rstrip('/')}/{self.name}"
 
     def epoch_run(self, epoch: int) -> tuple[int, int] | None:
         """Return the [start, end) that this epoch has in the segment; None if it has none."""
-        ends = [start for _, start in self.epochs[1:]] + [self.end]
+        return next((run for number, run in self.epoch_runs() if number == epoch), None)
+
+    def epoch_runs(self) -> Iterator[tuple[int, tuple[int, int]]]:
+        """Yield the number of each epoch, with the [start, end) that it has in the segment."""
+        ends = (*(start for _, start in self.epochs[1:]), self.end)
         for (number, start), end in zip(self.epochs, ends, strict=True):
-            if number == epoch:
-                return start, end
-        return None
+            yield number, (start, end)
 
 
 class SegmentChange(msgspec.Struct, frozen=True, kw_only=True):

@@ -136,6 +136,8 @@ def _check(state: CatalogueState, step: Step) -> None:
             )
         if step.state is SegmentState.DELETE_STARTED:
             _check_not_needed(copies, known, step.low)
+        elif known.state is SegmentState.COPY_STARTED:
+            _check_all_there(copies, known)
 
 
 def _check_eviction(copies: PartitionCopies, step: PartitionEviction) -> None:
@@ -148,6 +150,8 @@ def _check_eviction(copies: PartitionCopies, step: PartitionEviction) -> None:
 
 def _check_not_needed(copies: PartitionCopies, known: CopiedSegment, low: int) -> None:
     """Refuse to delete the one copy of records that the log may have let go of."""
+    if copies.is_merged(known) and copies.merged_into(known):
+        raise RefusedError("what it was merged from is deleted first", id=known.id)
     start, end = max(known.start, low), min(known.end, copies.evicted)
     if known.state is not SegmentState.COPY_FINISHED or start >= end:
         return
@@ -155,16 +159,47 @@ def _check_not_needed(copies: PartitionCopies, known: CopiedSegment, low: int) -
         raise RefusedError("this is the only copy of records that were evicted", id=known.id)
 
 
+def _check_all_there(copies: PartitionCopies, known: CopiedSegment) -> None:
+    """Refuse a merged copy of what was replaced or deleted meanwhile: it has erased records."""
+    if len(copies.merged_into(known)) < len(known.merges):
+        raise RefusedError("a copy that was to be merged is gone", id=known.id)
+
+
+def _check_merged(copies: PartitionCopies, step: CopiedSegment) -> None:
+    """Refuse to merge anything but finished copies that follow each other, each in one merge."""
+    at = step.start
+    for each in step.merges:
+        known = copies.segments.get(each)
+        if known is None or known.state is not SegmentState.COPY_FINISHED:
+            raise RefusedError("a copy that is to be merged is gone", id=step.id, other=each)
+        if copies.successor(each) is not None:
+            raise RefusedError("another copy takes the place of this", id=step.id, other=each)
+        if known.start != at:
+            raise RefusedError("only copies that follow each other are merged", other=each)
+        at = known.end
+    if step.merges and at != step.end:
+        raise RefusedError("a merged copy ends with the last of them", id=step.id, end=at)
+    replaced = None if step.replaces is None else copies.successor(step.replaces)
+    if replaced is not None and replaced.merges:
+        raise RefusedError("this copy is being merged", id=step.id, other=step.replaces)
+
+
 def _check_added(copies: PartitionCopies | None, step: CopiedSegment) -> None:
     if step.state is not SegmentState.COPY_STARTED:
         raise RefusedError("a segment is added when its copy starts", state=step.state.name)
     if copies is None:
+        if step.merges:
+            raise RefusedError("there is nothing to be merged", id=step.id)
         return
     if copies.deletion is not None:
         raise RefusedError("this partition is being deleted from the tier", id=step.id)
     if step.id in copies.segments:
         raise RefusedError("the catalogue knows this segment already", id=step.id)
     # So that two processes that copy the same run at once do it together, and not twice.
+    _check_merged(copies, step)
+    if not step.predecessors and copies.is_in_merged(step.start, step.end):
+        # By a process that began before they were merged.
+        raise RefusedError("a larger copy holds these records", id=step.id)
     other = copies.live(step.start, step.end)
     if other is not None and other != step.replaces:
         raise RefusedError("the same run is copied already", id=step.id, other=other)

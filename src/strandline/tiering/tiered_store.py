@@ -38,7 +38,7 @@ from strandline.tiering.erasing import erase_copies
 from strandline.tiering.footer import Footer
 from strandline.tiering.object_store import ObjectStore, open_store
 from strandline.tiering.removal import remove_dropped, remove_trimmed
-from strandline.tiering.segment import CopiedSegment, UserPartition, partition_of
+from strandline.tiering.segment import partition_of
 from strandline.values import (
     Durability,
     InvalidError,
@@ -233,7 +233,9 @@ class TieredStore:
         place, state = partition_of(topic.topic, partition), self._hot.state(topic, partition)
         found: list[Segment] = []
         at = int(state.marks.low)
-        for copied in self._chain(place, state, at, state.oldest):
+        if at < state.oldest:
+            self._cold.catch_up(place)  # Merged meanwhile, say.
+        for copied in self._cold.chain(place, state.epochs, at, state.oldest):
             end = min(copied.end, state.oldest)
             first_us, size_bytes = copied.first_us, copied.record_bytes
             if (at, end) != (copied.start, copied.end):
@@ -274,9 +276,10 @@ class TieredStore:
             return
         place, state = partition_of(topic, partition), self._hot.state(found, partition)
         at, stop = max(start, state.marks.low), min(end, state.oldest)
-        for segment in self._chain(place, state, at, stop):
+        while at < stop:
+            segment, footer = self._cold.with_footer(place, state.epochs, at)
             following = min(segment.end, stop)
-            yield at, following, self._cold.footer(segment)
+            yield at, following, footer
             at = following
 
     def first_meeting(
@@ -341,13 +344,6 @@ class TieredStore:
             numbers = range(topic.settings.partitions)
             if any(self._cold.listed(partition_of(topic.topic, each)) for each in numbers):
                 remove_dropped(self._log, topic.topic, self._open_objects)
-
-    # --- inside ---
-
-    def _chain(
-        self, place: UserPartition, state: PartitionState, start: int, stop: int
-    ) -> Iterator[CopiedSegment]:
-        return self._cold.chain(place, state.epochs, start, stop)
 
 
 class _HotBatches:

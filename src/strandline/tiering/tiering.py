@@ -1,15 +1,18 @@
 """Moving a topic to an object store, step by step, each recorded in the catalogue first."""
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import astuple, dataclass
 from typing import Final, NamedTuple
+from uuid import UUID
 
 from strandline.clock import Clock, SystemClock
 from strandline.log import Log, TopicName
 from strandline.tiering.catalogue import SegmentCatalogue, saved_catalogue
+from strandline.tiering.compacting import COMPACT_BYTES, GRACE_S, merges_of, uniform_parts
 from strandline.tiering.copying import PIECE_BYTES, PIECE_RECORDS, CopyDraft, read_piece
 from strandline.tiering.delta import has_table, publish, require_deltalake
+from strandline.tiering.footer import Footer
 from strandline.tiering.object_store import ObjectStore, open_store, store_of
 from strandline.tiering.parquet import CopiedRows, digest_of
 from strandline.tiering.removal import retire, topic_places
@@ -23,6 +26,7 @@ from strandline.tiering.segment import (
 from strandline.values import (
     CorruptError,
     Durability,
+    InvalidError,
     TrimmedError,
     UnavailableError,
     check_may_shorten,
@@ -58,6 +62,8 @@ class TierReport:
     deleted: int = 0
     damaged: int = 0
     """Copies that were found damaged while the log still had the records."""
+    merged: int = 0
+    """Copies that were merged into larger ones."""
 
     def with_added(self, other: "TierReport") -> "TierReport":
         """Return what both came to."""
@@ -76,6 +82,8 @@ def tier(
     piece_records: int = PIECE_RECORDS,
     include_open: bool = False,
     delta: bool = False,
+    compact_bytes: int | None = None,
+    grace_s: int = GRACE_S,
     catalogue: SegmentCatalogue | None = None,
     progress: Callable[[TierStep], None] | None = None,
     clock: Clock | None = None,
@@ -90,6 +98,8 @@ def tier(
     keeps them. Copies of trimmed records are deleted.
     With `delta` the objects of the topic are a Delta table from now on: every run, also
     without it, has the table hold what the tier holds. See design 0103.
+    With `compact_bytes` neighbouring objects are merged into ones of up to so many bytes;
+    those that were merged are deleted after `grace_s`. See design 0119.
     `progress` is called with each step.
 
     UnavailableError if the store fails: everything done so far counts, call again.
@@ -100,30 +110,77 @@ def tier(
     piece_records = check_whole("piece_records", piece_records, 1)
     local_age_s = check_limit("local_age_s", local_age_s)
     local_bytes = check_limit("local_bytes", local_bytes)
+    compact_bytes = check_limit("compact_bytes", compact_bytes)
+    grace_s = check_whole("grace_s", grace_s)
     check_flag("include_open", include_open)
     if check_flag("delta", delta):
         require_deltalake()
-    objects = store_of(store)
-    found = log.topic(topic)
-    with contextlib.ExitStack() as stack:
-        if catalogue is None:
-            catalogue = stack.enter_context(saved_catalogue(log, clock))
-        run = TieringRun(log, objects, catalogue, progress, clock or SystemClock())
-        found = log.topic(topic)
-        check_may_shorten(found)
-        count = log.describe_topic(found).settings.partitions
-        places = [partition_of(found, number) for number in range(count)]
-        catalogue.follow(places)
-        catalogue.check_whole()
-        run.settle(places)
+    with _begun(log, topic, store, catalogue, progress=progress, clock=clock) as (run, places):
         for place in places:
             run.copy(place, piece_records, include_open=include_open)
+            if compact_bytes is not None:
+                run.compact(place, compact_bytes)
         # Before anything is evicted: the only copy of a record is never out of the table,
         # where other programs would take it for waste.
         run.publish(places, is_wanted=delta)
         for place in places:
             run.evict(place, local_age_s, local_bytes)
+        run.remove_merged(places, grace_s)
         return run.report
+
+
+def compact(
+    log: Log,
+    topic: TopicName,
+    store: str | ObjectStore,
+    *,
+    compact_bytes: int = COMPACT_BYTES,
+    grace_s: int = GRACE_S,
+    catalogue: SegmentCatalogue | None = None,
+    progress: Callable[[TierStep], None] | None = None,
+    clock: Clock | None = None,
+) -> TierReport:
+    """Merge neighbouring objects of a topic into ones of up to `compact_bytes`.
+
+    As `tier` does with this option, which copies and evicts besides. Offsets, records and
+    the order within an object stay; a Delta table changes in one commit. Objects that
+    were merged are deleted by the first run after `grace_s`. Errors are those of `tier`;
+    InvalidError, too, for a log that was made without a tier.
+    """
+    compact_bytes = check_whole("compact_bytes", compact_bytes, 1)
+    grace_s = check_whole("grace_s", grace_s)
+    with _begun(log, topic, store, catalogue, progress=progress, clock=clock) as (run, places):
+        for place in places:
+            run.compact(place, compact_bytes)
+        run.publish(places, is_wanted=False)
+        run.remove_merged(places, grace_s)
+        return run.report
+
+
+@contextlib.contextmanager
+def _begun(
+    log: Log,
+    topic: TopicName,
+    store: str | ObjectStore,
+    catalogue: SegmentCatalogue | None,
+    *,
+    progress: Callable[[TierStep], None] | None,
+    clock: Clock | None,
+) -> Iterator[tuple["TieringRun", Sequence[UserPartition]]]:
+    """Have a run over the partitions of a topic, in which nothing is left undone."""
+    objects = store_of(store)
+    found = log.topic(topic)
+    check_may_shorten(found)
+    with contextlib.ExitStack() as stack:
+        if catalogue is None:
+            catalogue = stack.enter_context(saved_catalogue(log, clock))
+        run = TieringRun(log, objects, catalogue, progress, clock or SystemClock())
+        count = log.describe_topic(found).settings.partitions
+        places = [partition_of(found, number) for number in range(count)]
+        catalogue.follow(places)
+        catalogue.check_whole()
+        run.settle(places)
+        yield run, places
 
 
 class TieringRun:
@@ -160,6 +217,12 @@ class TieringRun:
                 elif segment.state is SegmentState.COPY_STARTED:
                     self._go_on(segment)
         self._retire(places, old)
+
+    def remove_merged(self, places: Sequence[UserPartition], grace_s: int) -> None:
+        """Delete copies that were merged so long ago that hardly a reader holds one."""
+        until_us = self._clock.now_us() - grace_s * 1_000_000
+        merged = [each for place in places for each in self._catalogue.merged(place)]
+        self._retire(places, [segment for segment, since_us in merged if since_us <= until_us])
 
     def _go_on(self, segment: CopiedSegment) -> None:
         store = self._store_of(segment)
@@ -220,7 +283,7 @@ class TieringRun:
         topic, number = place.named(), place.partition
         marks = self._log.sync(topic, number)
         end = marks.durable if self._log.durability_max is Durability.DURABLE else marks.high
-        local, finished = self._local(place), self._finished(place)
+        local, finished = self._local(place), self._catalogue.current(place)
         found: list[CopyRun] = []
         for segment in self._log.segments(topic, number):
             limit = PIECE_BYTES if segment.size_bytes > PIECE_BYTES else None
@@ -232,7 +295,44 @@ class TieringRun:
                         found.append(CopyRun(at, upto, limit))
         return found
 
-    def _add(self, place: UserPartition, piece: CopyDraft) -> None:
+    # --- merging ---
+
+    def compact(self, place: UserPartition, bytes_max: int) -> None:
+        """Merge neighbouring copies into larger ones."""
+        for members in self.merges(place, bytes_max):
+            self.merge(place, members)
+
+    def merges(self, place: UserPartition, bytes_max: int) -> Sequence[Sequence[CopiedSegment]]:
+        """Return the copies that are worth merging, each sequence into one."""
+        low = self._low(place)
+        known = [each for each in self._catalogue.current(place) if each.start >= low]
+        found = merges_of([each for each in known if each.store == self._store.url], bytes_max)
+        return [
+            part
+            for members in found
+            for part in uniform_parts(self._log, place, members, self._store)
+        ]
+
+    def merge(self, place: UserPartition, members: Sequence[CopiedSegment]) -> None:
+        """Have one copy take the place of several, which stay until `remove_merged`."""
+        start, end = members[0].start, members[-1].end
+        try:
+            piece = read_piece(self._log, place, start, end)
+        except TrimmedError as error:
+            if self._low(place) <= start:
+                raise InvalidError(
+                    "this log does not read its tier, open it with strandline.open",
+                    offset=start,
+                ) from error
+            return  # Overtaken.
+        if piece.end == end and self._is_packed(members[0]) == Footer(piece.content).is_packed:
+            self._add(place, piece, tuple(each.id for each in members))
+
+    def _is_packed(self, segment: CopiedSegment) -> bool | None:
+        footer = Footer.of(self._store, segment.name, segment.size_bytes)
+        return None if footer is None else footer.is_packed
+
+    def _add(self, place: UserPartition, piece: CopyDraft, merges: tuple[UUID, ...] = ()) -> None:
         segment_id = self._clock.new_id()
         segment = CopiedSegment(
             id=segment_id,
@@ -251,6 +351,7 @@ class TieringRun:
             f"/{piece.start:020d}-{piece.end:020d}"
             f"-{piece.digest[:16]}-{segment_id.hex}.parquet",
             changed_at_us=self._clock.now_us(),
+            merges=merges,
         )
         try:
             self._catalogue.add(segment)
@@ -283,12 +384,22 @@ class TieringRun:
         try:
             self._catalogue.change(segment, SegmentState.COPY_FINISHED, note=note)
         except RefusedError:
-            return  # Another process is deleting it: the records were trimmed, say.
+            # Another process is deleting it, or what was to be merged: the records were
+            # trimmed or erased, say.
+            self._retire([segment.place], [segment])
+            store.delete(segment.name)
+            return
         self._verified.add(segment.name)
+        self._count(segment)
+        self._told(segment, SegmentState.COPY_FINISHED)
+
+    def _count(self, segment: CopiedSegment) -> None:
+        if segment.merges:
+            self.report.merged += len(segment.merges)
+            return
         self.report.copied += 1
         self.report.copied_records += segment.end - segment.start
         self.report.copied_bytes += segment.size_bytes
-        self._told(segment, SegmentState.COPY_FINISHED)
 
     def _fault(self, segment: CopiedSegment) -> str | None:
         """Read a copy back, and return what is wrong with it."""
@@ -317,7 +428,7 @@ class TieringRun:
             if segment.start >= local
         )
         oldest_us = None if age_s is None else self._clock.now_us() - age_s * 1_000_000
-        for segment in self._finished(place):
+        for segment in self._catalogue.current(place):
             if segment.end <= before:
                 continue
             is_old = oldest_us is not None and segment.last_us <= oldest_us
@@ -346,10 +457,6 @@ class TieringRun:
         return False
 
     # --- inside ---
-
-    def _finished(self, place: UserPartition) -> Sequence[CopiedSegment]:
-        found = self._catalogue.segments(place)
-        return [each for each in found if each.state is SegmentState.COPY_FINISHED]
 
     def _local(self, place: UserPartition) -> int:
         return self._log.evict(place.named(), place.partition, 0)

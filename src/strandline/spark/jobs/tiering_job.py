@@ -11,7 +11,8 @@ from strandline.log import TopicName
 from strandline.opening import absolute_url, open_log
 from strandline.spark.jobs.speed import Stopwatch, per_second
 from strandline.spark.jobs.tasks import Progress, run_each
-from strandline.tiering import SegmentCatalogue, TierReport, open_store
+from strandline.tiering import CopiedSegment, SegmentCatalogue, TierReport, open_store
+from strandline.tiering.compacting import GRACE_S
 from strandline.tiering.copying import PIECE_RECORDS
 from strandline.tiering.segment import UserPartition, partition_of
 from strandline.tiering.tiering import CopyRun, TieringRun
@@ -47,9 +48,11 @@ def tier(
     piece_records: int = PIECE_RECORDS,
     include_open: bool = False,
     delta: bool = False,
+    compact_bytes: int | None = None,
+    grace_s: int = GRACE_S,
     progress: Progress | None = None,
 ) -> TierJobReport:
-    """Do what `strandline.tiering.tier` does, an object in each task.
+    """Do what `strandline.tiering.tier` does, an object in each task, copied or merged.
 
     Every step goes through the segment catalogue, so that workers, other runs of this and
     readers may be about meanwhile, and a run that was killed is gone on with by the next.
@@ -58,6 +61,8 @@ def tier(
     include_open, delta = check_flag("include_open", include_open), check_flag("delta", delta)
     local_age_s = check_limit("local_age_s", local_age_s)
     local_bytes = check_limit("local_bytes", local_bytes)
+    compact_bytes = check_limit("compact_bytes", compact_bytes)
+    grace_s = check_whole("grace_s", grace_s)
     watch, located = Stopwatch(), absolute_url(url)
     objects = open_store(store)
     with contextlib.ExitStack() as opened:
@@ -78,12 +83,16 @@ def tier(
     total = first.report
     work = partial(_copied, located, store)
     done = run_each(spark, runs, work, size=lambda each: each.copied_records, progress=progress)
+    if compact_bytes is not None:
+        done += _compacted(spark, located, store, places, compact_bytes)
     with _begun(located, store, places) as run:
         run.publish(places, is_wanted=delta)
     if local_age_s is not None or local_bytes is not None:
         letting_go = partial(_evicted, located, store, local_age_s, local_bytes)
         done += run_each(spark, places, letting_go, size=lambda _: 0)
-    for each in done:
+    with _begun(located, store, places) as run:
+        run.remove_merged(places, grace_s)
+    for each in (*done, run.report):
         total = total.with_added(each)
     return TierJobReport(total, watch.seconds())
 
@@ -92,6 +101,27 @@ def _copied(url: str, store: str, item: tuple[UserPartition, CopyRun]) -> TierRe
     place, wanted = item
     with _begun(url, store, [place]) as run:
         run.copy_run(place, wanted)
+        return run.report
+
+
+def _compacted(
+    spark: "SparkSession",
+    url: str,
+    store: str,
+    places: Sequence[UserPartition],
+    compact_bytes: int,
+) -> list[TierReport]:
+    with _begun(url, store, places) as run:
+        merges = [(each, part) for each in places for part in run.merges(each, compact_bytes)]
+    return run_each(spark, merges, partial(_merged, url, store), size=lambda _: 0)
+
+
+def _merged(
+    url: str, store: str, item: tuple[UserPartition, Sequence[CopiedSegment]]
+) -> TierReport:
+    place, members = item
+    with _begun(url, store, [place]) as run:
+        run.merge(place, members)
         return run.report
 
 

@@ -1,7 +1,8 @@
 """Brings the Delta table of a topic in line with the segment catalogue."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
 import msgspec
@@ -26,7 +27,7 @@ from strandline.tiering.delta.transaction_log import (
 from strandline.tiering.footer import Footer
 from strandline.tiering.object_store import ObjectStore
 from strandline.tiering.routing import topic_folder
-from strandline.tiering.segment import CopiedSegment, SegmentState, UserPartition
+from strandline.tiering.segment import CopiedSegment, UserPartition
 from strandline.values import Topic, UnavailableError, ValueKind
 
 _ATTEMPTS_MAX: Final = 20
@@ -114,16 +115,17 @@ class _Table:
                 snapshot.foreign,
             )
         text = text or snapshot.schema
-        actions: list[Mapping[str, Any]] = [self._information(wanted, added, removed)]
+        moved = _moved(added, snapshot.files)
+        actions: list[Mapping[str, Any]] = [self._information(wanted, added, removed, moved)]
         if is_changed or is_open:
             assert text is not None
             actions.append({"protocol": _protocol(text)})
             actions.append({"metaData": self._metadata(text)})
         actions.append({"txn": self._transaction()})
         # The removals first: a path that is in both is there in the end.
-        actions += [self._removal(each) for each in removed]
+        actions += [self._removal(each, moved) for each in removed]
         shown = schema if schema is not None else pa.schema([])
-        actions += [self._addition(each, shown) for each in added]
+        actions += [self._addition(each, shown, moved) for each in added]
         return actions
 
     # --- what it should hold ---
@@ -133,8 +135,8 @@ class _Table:
         if self._catalogue.deletion(place) is not None:
             return []
         found: list[CopiedSegment] = []
-        for segment in self._catalogue.segments(place):
-            if segment.state is not SegmentState.COPY_FINISHED or not self._is_here(segment):
+        for segment in self._catalogue.current(place):
+            if not self._is_here(segment):
                 continue
             if found and segment.end <= found[-1].end:
                 continue  # Another copy of what there is.
@@ -174,7 +176,9 @@ class _Table:
 
     # --- actions ---
 
-    def _addition(self, segment: CopiedSegment, schema: pa.Schema) -> Mapping[str, Any]:
+    def _addition(
+        self, segment: CopiedSegment, schema: pa.Schema, moved: AbstractSet[str]
+    ) -> Mapping[str, Any]:
         footer = self._footer(segment)
         assert footer is not None
         return {
@@ -183,7 +187,7 @@ class _Table:
                 "partitionValues": {},
                 "size": segment.size_bytes,
                 "modificationTime": segment.changed_at_us // 1000,
-                "dataChange": True,
+                "dataChange": segment.id.hex not in moved,
                 "stats": statistics_text(footer, schema),
                 "tags": {
                     "strandline.partition": str(segment.place.partition),
@@ -194,12 +198,12 @@ class _Table:
             }
         }
 
-    def _removal(self, added: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _removal(self, added: Mapping[str, Any], moved: AbstractSet[str]) -> Mapping[str, Any]:
         return {
             "remove": {
                 "path": added["path"],
                 "deletionTimestamp": self._now_ms(),
-                "dataChange": True,
+                "dataChange": _id_in(added["path"]) not in moved,
                 "extendedFileMetadata": True,
                 "partitionValues": dict(added.get("partitionValues") or {}),
                 "size": added["size"],
@@ -219,6 +223,7 @@ class _Table:
         wanted: Mapping[str, CopiedSegment],
         added: Sequence[CopiedSegment],
         removed: Sequence[Any],
+        moved: AbstractSet[str],
     ) -> Mapping[str, Any]:
         """Return who commits, and what of each partition the table has then."""
         spans: dict[str, dict[str, int]] = {}
@@ -231,11 +236,13 @@ class _Table:
             "topic_id": str(self._topic.id),
             "partitions": spans,
         }
+        is_new = any(each.id.hex not in moved for each in added)
+        operation = "WRITE" if is_new else "OPTIMIZE" if added else "DELETE"
         return {
             "commitInfo": {
                 "timestamp": self._now_ms(),
-                "operation": "WRITE" if added else "DELETE",
-                "operationParameters": {"mode": "Append"} if added else {},
+                "operation": operation,
+                "operationParameters": {"mode": "Append"} if is_new else {},
                 "operationMetrics": {
                     "numFiles": str(len(added)),
                     "numRemovedFiles": str(len(removed)),
@@ -271,6 +278,25 @@ def _protocol(text: str) -> Mapping[str, Any]:
         protocol["readerFeatures"] = ["timestampNtz"]
         protocol["writerFeatures"] = [FEATURE, "timestampNtz"]
     return protocol
+
+
+def _moved(added: Sequence[CopiedSegment], files: Iterable[str]) -> AbstractSet[str]:
+    """Return the ids, in hexadecimal, of files whose rows go from several to one unchanged.
+
+    A table that has not had all of those that were merged gets rows that it did not have.
+    """
+    known = {_id_in(path) for path in files}
+    found: set[str] = set()
+    for segment in added:
+        merged = {each.hex for each in segment.merges}
+        if merged and merged <= known:
+            found |= {segment.id.hex, *merged}
+    return found
+
+
+def _id_in(path: str) -> str:
+    """Return the id that ends the name of an object; whatever it is, of other files."""
+    return path.rpartition("-")[2].removesuffix(".parquet")
 
 
 def _merged(before: str, now: str) -> str:
