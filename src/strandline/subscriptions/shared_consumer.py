@@ -130,8 +130,7 @@ class SharedConsumer(Stream[Delivery]):
         self._is_closed = False
         self._turn = self._clock.random_bytes(1)[0]
         self._watch = log.watch()
-        whose = ConsumerName(self._topic, self._name, self._tenant)
-        self._on_found = tracing_of(log, whose)
+        self._on_found = tracing_of(log, ConsumerName(self._topic, self._name, self._tenant))
         self._redriven = RedrivenQueue(
             *(log, self._topic, self._name, self._tenant),
             deliveries_max=self._deliveries_max,

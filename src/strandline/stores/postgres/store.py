@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final
 from uuid import UUID
 
 from strandline.clock import Clock, SystemClock
