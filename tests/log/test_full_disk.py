@@ -1,5 +1,6 @@
 """A full disk: appends are refused, what frees space goes on, and nothing has to be reopened."""
 
+import contextlib
 import errno
 import shlex
 import shutil
@@ -174,3 +175,26 @@ def test_on_a_disk_that_is_full_consumers_ack_and_trim_and_drop_make_room(
 
     assert ran.stdout.split() == ["acked", "trimmed", "dropped"], ran.stderr
     assert ran.returncode == 0, ran.stderr
+
+
+def open_files(under: Path) -> list[str]:
+    links = []
+    for each in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            links.append(str(each.readlink()))
+    return [each for each in links if each.startswith(str(under))]
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="open files are listed by Linux")
+def test_a_trim_to_the_end_keeps_no_removed_segment_open(tmp_path: Path) -> None:
+    with Log(FileStore(str(tmp_path / "log"))) as log:
+        log.create_topic("orders")
+        log.append("orders", event(0), durability="durable")
+        assert ids(log) == [0]
+        # Spent, as on a disk that is full.
+        (tmp_path / "log" / "reserve").write_bytes(b"")
+
+        log.trim("orders", 0, 1)
+
+        assert [each for each in open_files(tmp_path) if each.endswith("(deleted)")] == []
+        assert log.append("orders", event(1)).offset == 1

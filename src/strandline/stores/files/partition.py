@@ -4,7 +4,7 @@ import contextlib
 import threading
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from strandline.log.store import DroppedError, dropped
@@ -132,6 +132,12 @@ class PartitionFiles:
         """Let go of every file."""
         with self._lock:
             self._let_go()
+
+    def let_go_of(self, gone: Iterable[StoredSegment]) -> None:
+        """Let go of segments that were removed: an open file keeps its space."""
+        with self._lock:
+            for each in gone:
+                self._segments.pop((each.epoch, each.number), None)
 
     def _let_go(self) -> None:
         # Segments too, and what is known: a restored directory has the same names.

@@ -318,7 +318,12 @@ class FileStore:
     def trim(self, topic: TopicEntry, partition: int, low: int) -> Trimmed:
         # What is no longer kept was handled, also after a crash: so say cursors that are durable.
         self._keys.sync(topic)
-        return trim(self._lanes.lane(topic, partition).store, low)
+        lane = self._lanes.lane(topic, partition)
+        trimmed = trim(lane.store, low)
+        if lane.store.place.reserve.is_scarce():
+            # It lets go of the segment that it synced last.
+            lane.sync()
+        return trimmed
 
     @translated
     def evict(self, topic: TopicEntry, partition: int, before: int) -> Offset:

@@ -88,10 +88,13 @@ class Syncing:
             if self._sync_again():
                 return
             state = self._files.look()
-            if state is None or state.marks.durable == state.marks.high:
+            if state is None:
                 return
             manifest = state.manifest
             end = state.marks.high
+            if state.marks.durable == end:
+                self._follow(manifest)
+                return
             durable = Durable(
                 *(False, manifest.active.number, state.position, end, state.crc),
                 *(state.last_us, state.active_bytes),
@@ -102,6 +105,14 @@ class Syncing:
                     self._arm()
                 return
         raise UnsettledError("a change of hands was cut short, open the log for writing to end it")
+
+    def _follow(self, manifest: Manifest) -> None:
+        """Let go of a segment that the last sync was in, and that was removed since."""
+        last = self._last
+        if last is not None and last.manifest.active not in manifest.segments:
+            self._synced(self._files.segment(manifest, manifest.active), manifest)
+            with contextlib.suppress(OSError):
+                self._arm()
 
     def _sync_again(self) -> bool:
         """Sync where the last sync was, if nothing but frames has been written since."""
