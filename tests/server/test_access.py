@@ -1,6 +1,7 @@
 """Every endpoint of the OpenAPI document, tried by those who may not."""
 
 import asyncio
+import re
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -28,6 +29,7 @@ _PARTS = {
     "{stream}": "orders",
 }
 _OF_THE_SERVER = ("get_metrics", "get_metric_history")
+_MAKE_STREAMS = ("tail_topic", "watch_topics")
 _QUERIES = {"get_offset_at": {"place": "0"}}
 _BODIES: dict[str, Any] = {
     "append_records": {"kind": "placed"},
@@ -280,6 +282,54 @@ def test_tenants_do_not_see_each_other(world: World) -> None:
         assert (record["payload"], record["tenant"]) == (tenant, tenant)
         assert (topic["name"], topic["tenant"]) == ("paired", tenant)
         assert [each["tenant"] for each in lag["consumers"]] == [tenant]
+
+
+_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[A-Za-z0-9_-]{80,}")
+"""Ids and tokens of places, which are drawn anew for each log."""
+_TRIED_NAMES = ("orders", "order", "secret", "secrets", "__strandline.tokens", "prices")
+
+
+def _life(served: Served, token: str) -> list[Any]:
+    """Return all that a tenant is answered by every endpoint, over every name it may try."""
+    seen: list[Any] = []
+    with served.client(token) as http:
+        for name in _TRIED_NAMES:
+            for operation in GUARDED:
+                if operation.name in _OF_THE_SERVER or operation.name in _MAKE_STREAMS:
+                    continue
+                answer = operation._replace(
+                    path=operation.path.replace("{topic}", name).replace("{stream}", name)
+                ).send(http)
+                text = "" if answer.is_stream_consumed is False else answer.text
+                shown = answer.headers.get("content-type")
+                seen.append((name, operation.name, answer.status_code, shown, _ID.sub("#", text)))
+    return seen
+
+
+def test_what_a_tenant_is_answered_is_the_same_with_and_without_another() -> None:
+    """A paired run over every endpoint of the document."""
+    lives = []
+    for has_rival in (False, True):
+        with memory_log(clock=FakeClock()) as log:
+            TokenTable(log)
+            own = log.create_topic("orders", tenant="acme", partitions=2, proof=True)
+            log.append(own, Event("placed", 1), partition=0)
+            log.ack(own, "mailer", 0, 1, tenant="acme")
+            if has_rival:
+                for tenant in ("rival", None):
+                    for name in ("orders", "secret", "prices"):
+                        rival = log.create_topic(name, tenant=tenant, partitions=5)
+                        log.append(rival, Event("hidden", "hidden"), partition=0)
+                        log.ack(rival, "mailer", 0, 1, tenant=tenant)
+            secret, _ = TokenTable(log).create(EVERY_SCOPE, tenant="acme")
+            served = Served(log, ServerSettings(needs_token=True))
+            lives.append(_life(served, secret))
+            served.stop()
+
+    assert len(lives[0]) > len(GUARDED)
+    for alone, beside in zip(*lives, strict=True):
+        assert alone == beside
+    assert not any("hidden" in each[-1] for each in lives[1])
 
 
 def test_a_pattern_of_topics_is_kept(log: Log, serve: Callable[..., Served]) -> None:

@@ -220,6 +220,36 @@ def test_a_caller_has_only_so_many_streams(log: Log, serve: Callable[..., Served
                     break
 
 
+def test_a_token_has_only_so_many_requests_under_way(
+    log: Log, serve: Callable[..., Served]
+) -> None:
+    log.create_topic("orders")
+    served = serve(log, ServerSettings(requests_per_token_max=1))
+    one, other = (served.server.app.tokens.create(["read", "append"])[0] for _ in range(2))
+    url = "/v1/topics/orders/partitions/0/records"
+    polled: list[httpx2.Response] = []
+
+    def poll() -> None:
+        with served.client(one) as http:
+            polled.append(http.get(url, params={"wait": 60}))
+
+    waiting = threading.Thread(target=poll)
+    waiting.start()
+    while not log.metrics().subscriptions:
+        waiting.join(0.005)
+    with served.client(one) as mine, served.client(other) as theirs:
+        refused = mine.get("/v1/log")
+        alive = mine.get("/livez")
+        appended = theirs.post("/v1/topics/orders/records", json={"kind": "a"})
+        waiting.join(60)
+        after = mine.get("/v1/log")
+
+    assert (refused.status_code, refused.json()["retryable"]) == (429, True)
+    assert "retry-after" in refused.headers
+    assert (alive.status_code, appended.status_code, after.status_code) == (200, 201, 200)
+    assert len(polled[0].json()["records"]) == 1
+
+
 @pytest.mark.slow
 def test_a_slow_reader_is_cut_off_and_can_resume(log: Log, serve: Callable[..., Served]) -> None:
     log.create_topic("orders")

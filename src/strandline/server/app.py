@@ -36,6 +36,7 @@ from strandline.server import (
 )
 from strandline.server.admission import Admission
 from strandline.server.call import Call
+from strandline.server.caller import RequestsUnderWay
 from strandline.server.console import Console
 from strandline.server.durable_writing import STREAM_PATH, allow_other_origins
 from strandline.server.endpoint import Endpoint, endpoint, json_answer
@@ -135,6 +136,7 @@ class Application:
             needs_token=self.settings.needs_token,
             is_far=is_far(log),
         )
+        self._under_way = RequestsUnderWay(self.settings.requests_per_token_max)
         self._topics = KnownTopics()
         self.epochs: Final = Epochs(log)
         self._port = StorePort(log)
@@ -214,7 +216,11 @@ class Application:
                 return await one.answer(self._call(request, None))
             call = await self.admit(request)
             call.caller.check(one.scope)
-            return await one.answer(call)
+            self._under_way.enter(call.caller)
+            try:
+                return await one.answer(call)
+            finally:
+                self._under_way.leave(call.caller)
         except (StrandlineError, RequestError) as error:
             return problem_of(error)
 

@@ -71,6 +71,30 @@ class Caller:
         return [each for each in topics if self.sees(each.name)]
 
 
+class RequestsUnderWay:
+    """Counts the requests of each caller that are not answered yet. For one event loop."""
+
+    def __init__(self, each_max: int) -> None:
+        self._max = each_max
+        self._counts: dict[str, int] = {}
+
+    def enter(self, caller: Caller) -> None:
+        """Count one more; RequestError if there are too many."""
+        count = self._counts.get(caller.id, 0)
+        if count >= self._max:
+            detail = "this token has too many requests under way"
+            raise RequestError(429, detail, {"retry-after": "1"})
+        self._counts[caller.id] = count + 1
+
+    def leave(self, caller: Caller) -> None:
+        """Count one less."""
+        count = self._counts[caller.id] - 1
+        if count:
+            self._counts[caller.id] = count
+        else:
+            del self._counts[caller.id]
+
+
 LOOPBACK: Final = Caller("loopback", EVERY_SCOPE, ("*",), None)
 """A caller without a token, where that is allowed."""
 

@@ -45,7 +45,7 @@ _PROBLEMS: Final = {
     415: "The body has another form than the topic takes.",
     416: "This lies beyond the end of the partition.",
     421: "The header Host or Origin is of another server.",
-    429: "There are too many streams, or a quota by time is used up: see Retry-After.",
+    429: "There are too many streams or requests, or a quota by time is used up: see Retry-After.",
     503: "Not now: send it again.",
     507: "The disk is full, or a quota is used up: something has to be removed first.",
 }

@@ -26,6 +26,9 @@ class ServerSettings:
     """How many of them one token may have open; all callers without a token count as one."""
     connections_max: int = 8192
     """How many connections may be open; further ones are answered 503."""
+    requests_per_token_max: int = 4096
+    """How many requests of one token may be under way, those that wait for records among them;
+    all callers without a token count as one. Its streams count for themselves."""
     slow_reader_s: float = 20.0
     """How long one piece of a stream may take to be sent, before its reader is cut off."""
     ping_s: float = 15.0
