@@ -61,10 +61,12 @@ class NatsServer:
         more: str = "max_payload: 33554432",
         port: int = -1,
         waits: bool = True,
+        in_memory: bool = True,
     ) -> None:
         if (reason := why_none()) is not None:
             raise NoServerError(reason)
-        self.folder = Path(tempfile.mkdtemp(prefix="strandline-nats-", dir=_quick_folder()))
+        folder = _quick_folder() if in_memory else None
+        self.folder = Path(tempfile.mkdtemp(prefix="strandline-nats-", dir=folder))
         self._process: subprocess.Popen[bytes] | None = None
         self._sync = sync
         self._jetstream = jetstream
