@@ -1,35 +1,57 @@
 """`engine.*`: our log on a server, beside the server's own client without a log."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
+from benchmarks import engine_tail
 from benchmarks.append import PRODUCERS, contenders
 from benchmarks.entry import Entry
 from benchmarks.producing import batch_rate, single_rate, threads_rate
 from benchmarks.sizes import Sizes
-from benchmarks.stores.postgres import BareTable, our_log
+from benchmarks.stores import jetstream, postgres
 from benchmarks.stores.store import Opening
 from strandline.values import Durability
-from tests.stores.postgres.server import why_none
+from tests.stores.jetstream import server as nats_server
+from tests.stores.postgres import server as postgres_server
 
 DURABLE = Durability.DURABLE
 
 
 def entries(sizes: Sizes) -> tuple[Entry, ...]:
-    """Return the entries of `engine.`; none where no server can be started."""
-    if why_none() is not None:
-        return ()
+    """Return the entries of `engine.`; none of a server that cannot be started."""
+    found: list[Entry] = []
+    if postgres_server.why_none() is None:
+        openings: Mapping[str, Opening] = {"ours": postgres.our_log, "psycopg": postgres.BareTable}
+        found += _engine("postgres", openings, sizes)
+        found.append(engine_tail.postgres_entry(sizes))
+    if nats_server.why_none() is None:
+        openings = {"ours": jetstream.our_log, "nats-py": jetstream.BareStream}
+        found += _engine("jetstream", openings, sizes)
+        found.append(engine_tail.jetstream_entry(sizes))
+    return tuple(found)
+
+
+def _engine(engine: str, openings: Mapping[str, Opening], sizes: Sizes) -> tuple[Entry, ...]:
+    entry = partial(_entry, engine, openings)
     return (
-        _postgres("single", 0.7, single_rate, sizes.singles_durable),
-        _postgres("batch1000", 0.7, batch_rate, sizes.batches, sizes.batch_events),
-        _postgres("sixteen", 1.0, threads_rate, PRODUCERS, sizes.producer_durable),
+        entry("single", 0.7, single_rate, sizes.singles_durable),
+        entry("batch1000", 0.7, batch_rate, sizes.batches, sizes.batch_events),
+        entry("sixteen", 1.0, threads_rate, PRODUCERS, sizes.producer_durable),
     )
 
 
-def _postgres(name: str, bar: float, rate: Callable[..., float], *counts: int) -> Entry:
-    openings: Mapping[str, Opening] = {"ours": our_log, "psycopg": BareTable}
+def _entry(
+    engine: str,
+    openings: Mapping[str, Opening],
+    name: str,
+    bar: float,
+    rate: Callable[..., float],
+    *counts: int,
+) -> Entry:
+    (bare,) = openings.keys() - {"ours"}
     return Entry(
-        name=f"engine.postgres.{name}",
+        name=f"engine.{engine}.{name}",
         unit="events/s",
         contenders=contenders(rate, openings, DURABLE, *counts),
-        bars={"psycopg": bar},
+        bars={bare: bar},
     )

@@ -17,7 +17,7 @@ from benchmarks.stores.ours import OurLog
 from strandline.values import Durability
 from tests.stores.postgres.server import PostgresServer
 
-_numbers = count()
+NUMBERS = count()
 
 
 @cache
@@ -31,7 +31,7 @@ def server() -> PostgresServer:
 def our_log(path: Path, durability: Durability) -> OurLog:
     """Open a new log on the server."""
     del path
-    return OurLog(sl.open(server().url(f"log{next(_numbers)}")), durability)
+    return OurLog(sl.open(server().url(f"log{next(NUMBERS)}")), durability)
 
 
 class BareTable:
@@ -41,7 +41,7 @@ class BareTable:
         del path, durability
         self._local = threading.local()
         self._all: list[psycopg.Connection[Any]] = []
-        self._table = f"events{next(_numbers)}"
+        self._table = f"events{next(NUMBERS)}"
         self._connection().execute(
             f"CREATE TABLE {self._table} (id bigserial PRIMARY KEY, kind text, key text,"
             " payload bytea, headers bytea, occurred_at_us bigint)"
@@ -63,6 +63,18 @@ class BareTable:
 
     def append(self, sample: Sample) -> None:
         self._connection().execute(self._insert, _row(sample))
+
+    @property
+    def name(self) -> str:
+        """Where a reader in another process finds it: a URL and the table."""
+        return f"{server().url()} {self._table}"
+
+    def append_and_notify(self, sample: Sample) -> None:
+        """Append a row, and wake its readers with the commit."""
+        connection = self._connection()
+        with connection.pipeline(), connection.transaction():
+            connection.execute(self._insert, _row(sample))
+            connection.execute("SELECT pg_notify(%s, '')", (self._table,))
 
     def encoded(self, samples: Sequence[Sample]) -> list[Any]:
         return [_row(sample) for sample in samples]

@@ -92,6 +92,15 @@ def translate(error: Exception, url: str) -> StrandlineError:
     return UnavailableError("the server failed, try again", url=url, reason=reason)
 
 
+def is_undone(error: psycopg.Error) -> bool:
+    """Whether the server has said that a statement failed, so that nothing of it is stored.
+
+    One that ends a session may come after the commit.
+    """
+    state = error.sqlstate
+    return state is not None and not state.startswith(("57P", "08"))
+
+
 def reason_of(error: Exception) -> str:
     """Return the first line of what an error says, which has the reason."""
     text = str(error).strip()

@@ -2,7 +2,7 @@
 
 import contextlib
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import copy
 from typing import Any, Final
 from uuid import UUID
@@ -15,7 +15,8 @@ from strandline.log.record_lists import admit
 from strandline.log.store import AppendRequest, Placement, dropped
 from strandline.stores.closing import close_each
 from strandline.stores.postgres.database import Connection, EndListener, PostgresDatabase
-from strandline.stores.postgres.errors import translated
+from strandline.stores.postgres.decided import Decided, LaneOutcome, NotStoredError
+from strandline.stores.postgres.errors import is_undone, translate, translated
 from strandline.stores.postgres.identities import PostgresIdentities
 from strandline.stores.postgres.partition_head import (
     LOCK,
@@ -25,7 +26,8 @@ from strandline.stores.postgres.partition_head import (
     PostgresPartition,
     follow_timeline,
 )
-from strandline.stores.postgres.records import COLUMNS, row_of
+from strandline.stores.postgres.records import row_of
+from strandline.stores.postgres.sending import is_copied, move_and_insert, send_rows
 from strandline.stores.postgres.topics import PostgresTopic
 from strandline.values import (
     ConflictError,
@@ -36,30 +38,21 @@ from strandline.values import (
     UnavailableError,
     UnknownError,
 )
-from strandline.writes import Channel, Coordinator, Settings, WriteMetrics, WriteReceipt
+from strandline.writes import Channel, Coordinator, Settings, WriteMetrics
 from strandline.writes.metrics import merged
 
 _CHANNEL: Final = "appends"
-_WRITTEN: Final = Durability.WRITTEN
-_DURABLE: Final = Durability.DURABLE
-_INSERT: Final = (
-    "INSERT INTO {schema}.records (" + COLUMNS + ") VALUES"
-    " (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
-)
-_COPY: Final = "COPY {schema}.records (" + COLUMNS + ") FROM STDIN (FORMAT BINARY)"
-_COPY_TYPES: Final = (
-    *("int8", "int8", "int8", "bytea", "text", "bytea", "bytea"),
-    *("bytea", "int8", "int4", "bytea"),
-)
-#: From so many records on, COPY is quicker than statements.
-_COPY_MIN: Final = 8
+_, _WRITTEN, _DURABLE = Durability
 _ROW_BYTES: Final = 64
+#: How many appends lock first after one that another writer was ahead of.
+_CAREFUL: Final = 16
 
 
 class LaneHead:
     """The end of a partition within one transaction. Implements Head.
 
-    `refusal` is why nothing can be appended in it: each append raises that.
+    `refusal` is why nothing can be appended in it: each append raises that. Before it is
+    locked, the end is that of this process's last append, and no transaction has begun.
     """
 
     def __init__(
@@ -68,10 +61,13 @@ class LaneHead:
         database: PostgresDatabase,
         row: PostgresPartition,
         refusal: StrandlineError | None = None,
+        *,
+        is_locked: bool = True,
     ) -> None:
         self.connection = connection
         self.row = row
         self.refusal = refusal
+        self.is_locked = is_locked
         self.known: PostgresIdentities | None = None
         self._database = database
 
@@ -104,14 +100,20 @@ class PartitionTransaction:
         )
         self._notify = notify
         self._head: LaneHead | None = None
+        #: The partition after the last append of this process; None where that may be wrong.
+        self._last: PostgresPartition | None = None
+        self._careful = 0
 
     # --- the bracket ---
 
     def enter(self, timeout_s: float, *, may_wait: bool = True) -> LaneHead:
-        """Lock the partition's row in a new transaction."""
+        """Return the end that this process knows, or lock the partition's row to see it."""
         if not may_wait:
             raise UnavailableError("the server is asked on a thread that may wait")
         connection = self.database.take(timeout_s)
+        if (guess := self._guess()) is not None:
+            self._head = LaneHead(connection, self.database, guess, is_locked=False)
+            return self._head
         row, refusal = NO_PARTITION, None
         try:
             with translated(self.database.url):
@@ -125,6 +127,13 @@ class PartitionTransaction:
         self._head = LaneHead(connection, self.database, row, refusal)
         return self._head
 
+    def _guess(self) -> PostgresPartition | None:
+        """Return the end after the last append, unless it is not worth a try."""
+        last, database = self._last, self.database
+        if last is None or self._careful or database.is_pooled:
+            return None
+        return copy(last) if last.timeline == database.timeline else None
+
     def _begin(self, connection: Connection, timeout_s: float) -> PostgresPartition:
         sql = self.database.sql
         lock = LOCK if timeout_s > 0 else LOCK_AT_ONCE
@@ -137,7 +146,20 @@ class PartitionTransaction:
             raise dropped(self.topic)
         row = PostgresPartition(*fields)
         follow_timeline(connection, self.database, row)
+        if self._last is not None and self._last.high != row.high:
+            self._careful = _CAREFUL
+        elif self._careful:
+            self._careful -= 1
         return row
+
+    def lock(self, head: LaneHead) -> None:
+        """Lock the partition after all, and see its end; nothing was stored before."""
+        try:
+            with translated(self.database.url):
+                head.row = self._begin(head.connection, self.database.lock_timeout_s)
+        except StrandlineError as error:
+            raise NotStoredError(error) from error
+        head.is_locked = True
 
     def leave(self) -> None:
         """Give the connection back, without what was not committed."""
@@ -153,77 +175,113 @@ class PartitionTransaction:
 
     # --- the flusher ---
 
-    def flush(self, frozen: "LaneChanges", epochs: range) -> None:
+    def flush(self, frozen: "LaneDelta", epochs: range) -> None:
         """Store everything and commit."""
         del epochs
-        head = frozen.head
         if not frozen.rows:
             return
-        copy_rows(self.database, frozen)
-        with head.connection.pipeline():
-            store_rest(self.database, frozen)
-            head.connection.execute("COMMIT")
+        head, before, self._last = frozen.head, self._last, None
+        if not head.is_locked:
+            assert before is not None
+            try:
+                if not self._store_at_once(frozen, before):
+                    self._careful = _CAREFUL
+                    self.lock(head)
+                    frozen.decide_again()
+            except NotStoredError as error:
+                frozen.refuse(error.reason)
+                return
+        if head.is_locked:
+            store_changes(self.database, frozen, commits=True)
+        self._last = head.row
         self._notify(self.slot, head.row.high)
+
+    def _store_at_once(self, frozen: "LaneDelta", before: PostgresPartition) -> bool:
+        """Store and commit by one statement; False if the partition ends elsewhere."""
+        head = frozen.head
+        if is_copied(frozen.rows, frozen.size()):
+            return False
+        try:
+            return move_and_insert(head.connection, self.database, before, head.row, frozen.rows)
+        except psycopg.errors.SerializationFailure:
+            return False
+        except psycopg.Error as error:
+            reason = translate(error, self.database.url)
+            if is_undone(error):
+                raise NotStoredError(reason) from error
+            raise reason from error
 
     def sync(self) -> None:
         """A commit is as durable as the server can make it."""
 
     def new_delta(self, head: LaneHead) -> "LaneDelta":
         """Return a delta of this transaction."""
-        return LaneDelta(self.database, self.chain, head)
+        return LaneDelta(self.database, self.chain, head, self.lock)
 
 
-class LaneChanges:
-    """What one transaction stores."""
-
-    __slots__ = ("head", "rows")
-
-    def __init__(self, head: LaneHead, rows: list[tuple[Any, ...]]) -> None:
-        self.head: Final = head
-        self.rows: Final = rows
-
-
-def copy_rows(database: PostgresDatabase, changes: LaneChanges) -> None:
-    """Send many records at once, where there are many. Not inside a pipeline."""
-    rows = changes.rows
-    if len(rows) >= _COPY_MIN:
-        with changes.head.connection.cursor().copy(database.sql(_COPY)) as copy:
-            copy.set_types(_COPY_TYPES)
-            for row in rows:
-                copy.write_row(row)
-
-
-def store_rest(database: PostgresDatabase, changes: LaneChanges) -> None:
-    """Send what `copy_rows` has not sent: few records, identities, the partition's state."""
-    head, sql = changes.head, database.sql
-    if len(changes.rows) < _COPY_MIN:
-        for row in changes.rows:
-            head.connection.execute(sql(_INSERT), row)
-    if head.known is not None:
-        head.known.store()
-    head.connection.execute(sql(STORE), head.row.fields())
+def store_changes(database: PostgresDatabase, changes: "LaneDelta", *, commits: bool) -> None:
+    """Send records, identities and the partition's state, in a transaction that has it locked."""
+    head, rows = changes.head, changes.rows
+    copies = is_copied(rows, changes.size())
+    if copies:
+        # Not inside a pipeline.
+        send_rows(head.connection, database, rows, copies=True)
+    with head.connection.pipeline():
+        if not copies:
+            send_rows(head.connection, database, rows, copies=False)
+        if head.known is not None:
+            head.known.store()
+        head.connection.execute(database.sql(STORE), head.row.fields())
+        if commits:
+            head.connection.execute("COMMIT")
 
 
 class LaneDelta:
-    """Implements Delta: what one transaction is to store."""
+    """Implements Delta: what one transaction is to store, also when it is frozen."""
 
-    __slots__ = ("_chain", "_database", "_head", "_rows", "_size")
+    __slots__ = ("_chain", "_database", "_decided", "_lock", "_size", "head", "rows")
 
-    def __init__(self, database: PostgresDatabase, chain: Chain, head: LaneHead) -> None:
+    def __init__(
+        self,
+        database: PostgresDatabase,
+        chain: Chain,
+        head: LaneHead,
+        lock: Callable[[LaneHead], None] | None = None,
+    ) -> None:
         self._database = database
         self._chain = chain
-        self._head = head
-        self._rows: list[tuple[Any, ...]] = []
+        self._lock = lock
+        self.head = head
+        self.rows: list[tuple[Any, ...]] = []
         self._size = 0
+        self._decided: list[Decided] = []
 
-    def apply(self, write: AppendRequest) -> Placement:
-        head, database, row = self._head, self._database, self._head.row
+    def apply(self, write: AppendRequest) -> Decided:
+        head = self.head
         if head.refusal is not None:
             raise copy(head.refusal)
+        is_plain = write.expected_offset is None and not write.has_identity
+        if not head.is_locked and not is_plain:
+            # What is decided on the partition's end or past needs the end as it is.
+            assert self._lock is not None
+            try:
+                self._lock(head)
+            except NotStoredError as error:
+                head.refusal = error.reason
+                self.refuse(error.reason)
+                self.rows.clear()
+                raise error.reason from error
+            self.decide_again()
+        decided = Decided(write, self._admit(write))
+        self._decided.append(decided)
+        return decided
+
+    def _admit(self, write: AppendRequest) -> Placement:
+        head, database, row = self.head, self._database, self.head.row
         with translated(database.url):
             placement, records = admit(head, write, database.clock.now_us(), self._chain, row.value)
         for record in records:
-            self._rows.append(row_of(row.slot, record))
+            self.rows.append(row_of(row.slot, record))
             self._size += record.size_bytes + _ROW_BYTES
             row.size_bytes += record.size_bytes
         if records:
@@ -232,11 +290,23 @@ class LaneDelta:
             row.last_us = placement.timestamp_us
         return placement
 
+    def decide_again(self) -> None:
+        """Place what was decided on another end, in the same order."""
+        self.rows.clear()
+        self._size = 0
+        for each in self._decided:
+            each.placement = self._admit(each.request)
+
+    def refuse(self, error: StrandlineError) -> None:
+        """Give up on everything, of which nothing was stored."""
+        for each in self._decided:
+            each.refuse(error)
+
     def size(self) -> int:
         return self._size
 
-    def freeze(self) -> tuple[LaneChanges, LaneHead]:
-        return LaneChanges(self._head, self._rows), self._head
+    def freeze(self) -> tuple["LaneDelta", LaneHead]:
+        return self, self.head
 
     def reader(self) -> None:
         return None
@@ -260,24 +330,24 @@ class PostgresLane:
     def _begin(self) -> None:
         transaction = self._transaction
         database = transaction.database
-        self._coordinator: Coordinator[
-            AppendRequest, Placement, LaneChanges, None, None, LaneHead
-        ] = Coordinator(
-            Settings(bracket_timeout_s=database.lock_timeout_s),
-            [_CHANNEL],
-            context=_NoHead(),  # type: ignore[arg-type] # Each drain brings its own.
-            snapshot=None,
-            delta=transaction.new_delta,
-            flusher=transaction,
-            bracket=transaction,
-            clock=database.clock,
+        self._coordinator: Coordinator[AppendRequest, Decided, LaneDelta, None, None, LaneHead] = (
+            Coordinator(
+                Settings(bracket_timeout_s=database.lock_timeout_s),
+                [_CHANNEL],
+                context=_NoHead(),  # type: ignore[arg-type] # Each drain brings its own.
+                snapshot=None,
+                delta=transaction.new_delta,
+                flusher=transaction,
+                bracket=transaction,
+                clock=database.clock,
+            )
         )
         self._coordinator.start()
-        self._channel: Channel[AppendRequest, Placement] = self._coordinator.channel(_CHANNEL)
+        self._channel: Channel[AppendRequest, Decided] = self._coordinator.channel(_CHANNEL)
 
     def append(
         self, request: AppendRequest, level: Durability, timeout_s: float | None, *, may_wait: bool
-    ) -> WriteReceipt[Placement]:
+    ) -> LaneOutcome:
         """Append; see Store.append."""
         channel = self._channel
         try:
@@ -291,10 +361,14 @@ class PostgresLane:
 
     def _append(
         self, request: AppendRequest, level: Durability, timeout_s: float | None, *, may_wait: bool
-    ) -> WriteReceipt[Placement]:
+    ) -> LaneOutcome:
         if not may_wait:
-            return self._channel.hand_over(request, timeout_s)
-        return self._channel.write(request, level if level is _DURABLE else _WRITTEN, timeout_s)
+            return LaneOutcome(self._channel.hand_over(request, timeout_s))
+        wanted = level if level is _DURABLE else _WRITTEN
+        outcome = LaneOutcome(self._channel.write(request, wanted, timeout_s))
+        # What could not be stored was refused after the coordinator was done with it.
+        outcome.result()
+        return outcome
 
     def close(self) -> None:
         """Finish what was accepted, and take no more."""
@@ -302,7 +376,7 @@ class PostgresLane:
             self._is_closed = True
             self._end()
 
-    def _renew(self, failed: Channel[AppendRequest, Placement]) -> None:
+    def _renew(self, failed: Channel[AppendRequest, Decided]) -> None:
         with self._lock:
             if self._is_closed:
                 raise closed_log()

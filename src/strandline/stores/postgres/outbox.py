@@ -17,7 +17,7 @@ from strandline.stores.postgres.database import (
     PostgresDatabase,
 )
 from strandline.stores.postgres.errors import translated
-from strandline.stores.postgres.lane import LaneDelta, LaneHead, copy_rows, store_rest
+from strandline.stores.postgres.lane import LaneDelta, LaneHead, store_changes
 from strandline.stores.postgres.partition_head import follow_timeline, lock_partition
 from strandline.stores.postgres.topics import PostgresTopic
 from strandline.values import InvalidError, StrandlineError, UnknownError
@@ -164,14 +164,11 @@ class PostgresOutbox:
         chain = Chain(database.log_id, topic.topic.id, first.partition, topic.settings.value_kind)
         delta = LaneDelta(database, chain, head)
         for pending in each:
-            pending.placement = delta.apply(pending.request)
-        changes, _ = delta.freeze()
-        if not changes.rows:
+            pending.placement = delta.apply(pending.request).placement
+        if not delta.rows:
             return
-        copy_rows(database, changes)
-        with connection.pipeline():
-            store_rest(database, changes)
-            seen = connection.execute(database.sql(_WITNESS), (row.slot, row.high - 1))
+        store_changes(database, delta, commits=False)
+        seen = connection.execute(database.sql(_WITNESS), (row.slot, row.high - 1))
         place, timestamp_us, xmin = seen.fetchone() or (0, 0, "")
         block.witness = Witness(row.slot, place, timestamp_us, xmin)
         block.ends[row.slot] = row.high

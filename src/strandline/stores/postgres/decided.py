@@ -1,0 +1,70 @@
+"""What an append comes to, which is final once its transaction is over."""
+
+from copy import copy
+
+from strandline.log.store import AppendRequest, Placement
+from strandline.values import Durability, StrandlineError, UnavailableError
+from strandline.writes import WriteReceipt
+
+_WRITTEN = Durability.WRITTEN
+
+
+class NotStoredError(Exception):
+    """Why nothing of a transaction was stored, while its connection may go on."""
+
+    def __init__(self, reason: StrandlineError) -> None:
+        super().__init__(str(reason))
+        self.reason = reason
+
+
+class Decided:
+    """What an append comes to: final once its transaction is over."""
+
+    __slots__ = ("error", "placement", "request")
+
+    def __init__(self, request: AppendRequest, placement: Placement) -> None:
+        self.request = request
+        self.placement = placement
+        #: Why nothing of it was stored, although nothing is wrong with it.
+        self.error: StrandlineError | None = None
+
+    def refuse(self, error: StrandlineError) -> None:
+        """Take note that nothing of it was stored."""
+        self.error = copy(error)
+        if isinstance(self.error, UnavailableError):
+            self.error.write = self.request
+
+    def result(self) -> Placement:
+        """Return where it went, or raise why it was not stored."""
+        if self.error is not None:
+            raise self.error.with_traceback(None)
+        return self.placement
+
+
+class LaneOutcome:
+    """Implements Outcome."""
+
+    __slots__ = ("_receipt",)
+
+    def __init__(self, receipt: WriteReceipt[Decided]) -> None:
+        self._receipt = receipt
+
+    @property
+    def is_settled(self) -> bool:
+        return self._receipt.is_settled
+
+    @property
+    def level(self) -> Durability | None:
+        level = self._receipt.level
+        return None if level is None or self._receipt.result().error is not None else level
+
+    def result(self) -> Placement:
+        return self._receipt.result().result()
+
+    def wait(self, level: Durability = _WRITTEN, timeout_s: float | None = None) -> Placement:
+        return self._receipt.wait(level, timeout_s).result()
+
+    async def wait_on_loop(
+        self, level: Durability = _WRITTEN, timeout_s: float | None = None
+    ) -> Placement:
+        return (await self._receipt.wait_on_loop(level, timeout_s)).result()
