@@ -17,7 +17,7 @@ from strandline.predicates import event_columns, parse_predicate
 from strandline.spark.source.reading import reading_of
 from strandline.subscriptions.screening import EventScreen
 from strandline.tiering import cold_selecting, copying, field_statistics, refuting
-from strandline.tiering.field_statistics import TEXT_MAX, FieldBounds, group_bounds, unpacked
+from strandline.tiering.field_statistics import TEXT_MAX, DeclaredFields, FieldBounds, unpacked
 from strandline.tiering.footer import Footer
 from tests.planting import Bug
 from tests.tiering.faulty_store import FaultyObjects
@@ -292,7 +292,8 @@ def test_bounds_that_do_not_fit_the_object_say_nothing(
 def test_the_bounds_of_a_field(arrow: Any, values: list[Any], expected: tuple[Any, ...]) -> None:
     payloads = pa.array([msgspec.json.encode({"f": each}).decode() for each in values])
 
-    (found,) = group_bounds(pa.schema({"f": arrow}), payloads).values()
+    fields = DeclaredFields(pa.schema({"f": arrow}), payloads)
+    ((found,),) = fields.bounds([(0, len(payloads))]).values()
 
     if expected[2] is not None and expected[3] is None:
         expected = (*expected[:2], None, None)

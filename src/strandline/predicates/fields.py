@@ -13,6 +13,7 @@ from strandline.predicates.steps import Path
 
 _PAYLOAD = pa.schema([pa.field("payload", pa.json_())])
 _PROGRAMS_KEPT = 16
+_REFUSED = frozenset(" ,;{}()\n\t=")
 
 
 def field_columns(declared: pa.Schema, payloads: pa.Array, most: int) -> dict[str, pa.Array]:
@@ -25,6 +26,38 @@ def field_columns(declared: pa.Schema, payloads: pa.Array, most: int) -> dict[st
     texts = pa.ExtensionArray.from_storage(pa.json_(), payloads)
     batch = pa.RecordBatch.from_arrays([texts], schema=_PAYLOAD)
     return dict(zip(keys, program.run(batch) if keys else (), strict=True))
+
+
+def field_struct(declared: pa.Schema, found: dict[str, pa.Array]) -> pa.StructArray | None:
+    """Return the columns of `field_columns` as one, nested as declared; None if there are none.
+
+    Names that tables cannot have are left out: with a character that Parquet's readers
+    refuse, or the same as another but for its case.
+    """
+    by_path = {
+        node.detail: found[key]
+        for node in _nodes(list(declared), ())
+        if (key := field_key(node)) is not None and key in found
+    }
+    return _nested(list(declared), (), by_path)
+
+
+def _nested(
+    fields: list[pa.Field], within: Path, columns: dict[Path, pa.Array]
+) -> pa.StructArray | None:
+    made: dict[str, pa.Array] = {}
+    seen: set[str] = set()
+    for field in fields:
+        path = (*within, field.name)
+        column = columns.get(path)
+        if pa.types.is_struct(field.type):
+            inner = [field.type.field(number) for number in range(field.type.num_fields)]
+            column = _nested(inner, path, columns)
+        is_named = not _REFUSED.intersection(field.name) and field.name.lower() not in seen
+        if column is not None and field.name and is_named:
+            made[field.name] = column
+            seen.add(field.name.lower())
+    return pa.StructArray.from_arrays(list(made.values()), list(made)) if made else None
 
 
 @lru_cache(_PROGRAMS_KEPT)

@@ -22,9 +22,9 @@ from strandline.tiering.parquet import (
     CopiedRows,
     digest_of,
     encode,
-    field_bounds,
     packed_schema,
     record_sizes,
+    with_fields,
 )
 from strandline.tiering.segment import UserPartition
 from strandline.typed import TopicDefinition, definition_of
@@ -94,8 +94,7 @@ def read_piece(
         about = msgspec.structs.replace(about, chain=proof.chain)
     if found is None:
         if settings.payload_schema is not None:
-            bounds = field_bounds(table, settings.payload_schema)
-            about = msgspec.structs.replace(about, fields=bounds)
+            table, about = with_fields(table, about, settings.payload_schema)
         content = encode(_completed(table, about, proof).to_batches(), about)
     else:
         content = _encoded_batches(log, place, table, about, proof=proof, ids=found.ids)

@@ -14,6 +14,7 @@ from strandline.tiering.catalogue import SegmentCatalogue, saved_catalogue
 from strandline.tiering.object_store import ObjectStore
 from strandline.tiering.parquet import (
     DIGEST,
+    FIELDS,
     METADATA_KEY,
     CopiedRows,
     digest_of,
@@ -181,6 +182,10 @@ def _erased(table: pa.Table, mask: pa.ChunkedArray, rows: CopiedRows) -> pa.Tabl
             _array(values, field.type),
         )
         table = table.set_column(at, field, replaced)
+    if FIELDS in rows.added:
+        kept = compute().if_else(mask.combine_chunks(), None, pa.arange(0, table.num_rows))
+        at = table.schema.get_field_index(FIELDS)
+        table = table.set_column(at, table.schema.field(at), table.column(at).take(kept))
     return table
 
 

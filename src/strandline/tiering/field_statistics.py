@@ -3,7 +3,7 @@
 They are kept in the object's own metadata, as JSON. See design 0112.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from math import isfinite
@@ -33,13 +33,27 @@ class FieldBounds(msgspec.Struct, frozen=True, array_like=True):
     high: Any = None
 
 
-def group_bounds(declared: pa.Schema, payloads: pa.Array) -> dict[str, FieldBounds]:
-    """Return the bounds of each declared field, by its key."""
-    # Its first use has pyarrow import pandas, which readers do without.
-    from strandline.predicates.fields import field_columns  # noqa: PLC0415 - As said.
+class DeclaredFields:
+    """The declared fields of some payloads: as one column, and their bounds."""
 
-    found = field_columns(declared, payloads, FIELDS_MAX)
-    return {key: _bounds(column) for key, column in found.items()}
+    def __init__(self, declared: pa.Schema, payloads: pa.Array) -> None:
+        # Its first use has pyarrow import pandas, which readers do without.
+        from strandline.predicates.fields import (  # noqa: PLC0415 - As said.
+            field_columns,
+            field_struct,
+        )
+
+        self._columns = field_columns(declared, payloads, FIELDS_MAX)
+        #: None if none of them can be a column.
+        self.column: pa.StructArray | None = field_struct(declared, self._columns)
+
+    def bounds(self, groups: Iterable[tuple[int, int]]) -> dict[str, list[FieldBounds]]:
+        """Return the bounds of each field, by its key, in each of these groups of rows."""
+        runs = list(groups)
+        return {
+            key: [_bounds(column.slice(start, stop - start)) for start, stop in runs]
+            for key, column in self._columns.items()
+        }
 
 
 def _bounds(column: pa.Array) -> FieldBounds:

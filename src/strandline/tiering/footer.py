@@ -1,6 +1,6 @@
 """The statistics of an object's columns at its end, so that its rows need not be read."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,9 +13,12 @@ from strandline.tiering.arrow_parts import dataset, parquet
 from strandline.tiering.field_statistics import unpacked
 from strandline.tiering.object_store import ObjectStore
 from strandline.tiering.parquet import (
+    DIGEST,
+    FIELDS,
     METADATA_KEY,
     OWN_COLUMNS,
     PACKED,
+    SCHEMA_ID,
     TIER_COLUMNS,
     About,
     unpacked_schema,
@@ -85,6 +88,12 @@ class Footer:
         return pa.schema([field for field in self._schema if field.name not in own])
 
     @property
+    def fields(self) -> pa.Field | None:
+        """The column of the declared fields of payloads; None if it has none."""
+        is_there = self.kind is ValueKind.EVENT and FIELDS in self._schema.names
+        return self._schema.field(FIELDS) if is_there else None
+
+    @property
     def value_schemas(self) -> "list[pa.Schema]":
         """The schemas of the batches in the object; none if it holds no batches."""
         about = self._about
@@ -125,14 +134,19 @@ class Footer:
             return None
         if name not in self._schema.names:
             return ColumnStatistics(pa.null(), rows, rows)
-        leaf = self._leaves.get(name)
+        return self.leaf_statistics(group, (name,))
+
+    def leaf_statistics(self, group: int, path: tuple[str, ...]) -> ColumnStatistics | None:
+        """Return what is known of a column, or a field of a struct; None if that is nothing."""
+        leaf = self._leaves.get(path)
         if leaf is None:
             return None
-        found = self._metadata.row_group(group).column(leaf).statistics
+        at, arrow = leaf
+        found = self._metadata.row_group(group).column(at).statistics
+        rows = self._metadata.row_group(group).num_rows
         if found is None:
             return None
         nulls = found.null_count if found.has_null_count else None
-        arrow = self._schema.field(name).type
         try:
             bounds = (found.min, found.max) if found.has_min_max else ()
         except (OverflowError, ValueError):
@@ -157,21 +171,34 @@ class Footer:
         return self._about.value_kind is ValueKind.BATCH and PACKED in self._schema.names
 
     @cached_property
-    def _leaves(self) -> Mapping[str, int]:
-        """Which of the file's columns is which of the table's, where that is one."""
-        found, at = {}, 0
-        for field in self._schema:
-            count = _leaf_count(field.type)
-            if not pa.types.is_nested(field.type):
-                found[field.name] = at
-            at += count
-        return found if at == self._metadata.num_columns else {}
+    def _leaves(self) -> Mapping[tuple[str, ...], tuple[int, pa.DataType]]:
+        """Which of the file's columns is which of the table's, or which field of a struct."""
+        leaves = [leaf for field in self._schema for leaf in _leaves_of(field, ())]
+        if len(leaves) != self._metadata.num_columns:
+            return {}
+        return {path: (at, arrow) for at, (path, arrow) in enumerate(leaves) if path}
+
+    @property
+    def leaves(self) -> Sequence[tuple[str, ...]]:
+        """The paths of columns, and of fields of structs, that are single values.
+
+        Those that only a copy has are left out, but for the topic.
+        """
+        return [path for path in self._leaves if path[0] not in {DIGEST, SCHEMA_ID}]
 
 
-def _leaf_count(arrow: pa.DataType) -> int:
+def _leaves_of(
+    field: pa.Field, within: tuple[str, ...] | None
+) -> Iterator[tuple[tuple[str, ...] | None, pa.DataType]]:
+    """Yield path and type of each column of a file; no path for what is in lists and maps."""
+    arrow = field.type
+    path = None if within is None else (*within, field.name)
     if not pa.types.is_nested(arrow):
-        return 1
-    return sum(_leaf_count(arrow.field(n).type) for n in range(arrow.num_fields))
+        yield path, arrow
+        return
+    inner = path if pa.types.is_struct(arrow) else None
+    for number in range(arrow.num_fields):
+        yield from _leaves_of(arrow.field(number), inner)
 
 
 def footer_bytes(ending: bytes) -> int:

@@ -13,7 +13,7 @@ import msgspec
 import pyarrow as pa
 
 from strandline.tiering.arrow_parts import compute, parquet
-from strandline.tiering.field_statistics import FieldBounds, group_bounds
+from strandline.tiering.field_statistics import DeclaredFields, FieldBounds
 from strandline.values import CorruptError, InvalidError, ValueKind
 from strandline.values.batches import decode_batch
 from strandline.values.widening import fitted
@@ -31,6 +31,8 @@ DIGEST: Final = "_digest"
 SCHEMA_ID: Final = "_schema_id"
 #: Columns of a record that a copy has where there are any, and a log does not hand out.
 TIER_COLUMNS: Final = (TOPIC, DIGEST, SCHEMA_ID)
+#: The declared fields of an event's payload, for other programs; see design 0119.
+FIELDS: Final = "payload_fields"
 #: Holds a batch as an Arrow IPC stream, where Parquet has no place for one of its types.
 PACKED: Final = "packed"
 
@@ -107,14 +109,13 @@ def encode(batches: Iterable[pa.RecordBatch], about: About) -> bytes:
     return sink.getvalue()
 
 
-def field_bounds(table: pa.Table, declared: pa.Schema) -> dict[str, list[FieldBounds]]:
-    """Return the bounds of the declared fields of payloads, for each row group of an object."""
-    found: dict[str, list[FieldBounds]] = {}
-    for start, stop in _groups(table):
-        payloads = table.column("payload").slice(start, stop - start).combine_chunks()
-        for key, bounds in group_bounds(declared, payloads).items():
-            found.setdefault(key, []).append(bounds)
-    return found
+def with_fields(table: pa.Table, about: About, declared: pa.Schema) -> tuple[pa.Table, About]:
+    """Return events with their declared fields as a column, and the bounds of these."""
+    fields = DeclaredFields(declared, table.column("payload").combine_chunks())
+    about = msgspec.structs.replace(about, fields=fields.bounds(_groups(table)))
+    if fields.column is not None:
+        table = table.append_column(FIELDS, fields.column)
+    return table, about
 
 
 def _repetitive(schema: pa.Schema) -> list[str]:
@@ -171,7 +172,9 @@ class CopiedRows:
             DIGEST: about.chain is not None,
             SCHEMA_ID: about.schema_id is not None or about.schemas is not None,
         }
-        return tuple(name for name in TIER_COLUMNS if has[name])
+        found = tuple(name for name in TIER_COLUMNS if has[name])
+        is_typed = about.value_kind is ValueKind.EVENT and FIELDS in self._file.schema_arrow.names
+        return (*found, FIELDS) if is_typed else found
 
     def _plain_schema(self) -> pa.Schema:
         schema = self._file.schema_arrow

@@ -6,12 +6,16 @@ from pathlib import Path
 import pytest
 from deltalake.exceptions import CommitFailedError
 
-from strandline.tiering import removal
+from strandline.tiering import erasing, removal
 from strandline.tiering.delta import publishing, statistics
 from strandline.tiering.delta.publishing import _Table
+from strandline.tiering.delta.schema import TableColumns
 from strandline.tiering.delta.transaction_log import Snapshot, TransactionLog
 from tests.planting import Bug
+from tests.tiering.delta import test_foreign_programs as foreign
+from tests.tiering.delta import test_merging as merging
 from tests.tiering.delta import test_other_programs as other
+from tests.tiering.delta import test_payload_columns as columns
 from tests.tiering.delta import test_table as table
 from tests.tiering.delta.tables import log_over, table_of, tabled
 from tests.tiering.faulty_store import CrashError
@@ -76,14 +80,46 @@ BUGS: list[tuple[Bug, Scenario]] = [
             "other writers are let in again",
             _Table,
             "changes",
-            "FEATURE not in _",
-            "snapshot.version < 0",
+            "columns != snapshot.columns or is_open or snapshot.foreign",
+            "columns != snapshot.columns",
         ),
         a_forced_rewrite,
     ),
     (
-        Bug("older columns are forgotten", publishing, "_merged", "return _", "return now"),
+        Bug(
+            "older columns are forgotten",
+            TableColumns,
+            "widened",
+            "return _",
+            "return TableColumns(now)",
+        ),
         table.test_columns_of_older_objects_stay_in_the_table,
+    ),
+    (
+        Bug(
+            "a field that left comes back",
+            TableColumns,
+            "widened",
+            "return _",
+            "return TableColumns(text)",
+        ),
+        columns.test_a_field_that_is_declared_with_another_type_leaves_the_table_for_good,
+    ),
+    (
+        Bug("what was erased stays in a column", erasing, "_erased", "FIELDS in _", "False"),
+        columns.test_what_is_erased_is_gone_from_the_columns,
+    ),
+    (
+        Bug("merging changes data", publishing, "_moved", "merged and merged <= known", "False"),
+        merging.test_merging_is_one_commit_that_changes_no_data,
+    ),
+    (
+        Bug("new rows are no change", publishing, "_moved", "merged <= known", "True"),
+        merging.test_what_a_table_has_not_had_changes_its_data_also_if_it_was_merged,
+    ),
+    (
+        Bug("a deletion vector stays", _Table, "changes", "_.get('deletionVector')", "False"),
+        foreign.test_rows_that_a_deletion_vector_hides_are_shown_again,
     ),
     (
         Bug("the greatest time is cut", statistics, "_time", "whole += 1", "pass"),

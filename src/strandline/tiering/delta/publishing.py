@@ -1,7 +1,7 @@
 """Brings the Delta table of a topic in line with the segment catalogue."""
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
@@ -13,7 +13,13 @@ from strandline.log import Log
 from strandline.log.columns import BYTES_SCHEMA, EVENT_SCHEMA
 from strandline.tiering.catalogue import SegmentCatalogue
 from strandline.tiering.delta.checkpoints import checkpoint
-from strandline.tiering.delta.schema import needs_local_times, schema_text, table_schema
+from strandline.tiering.delta.schema import (
+    APART,
+    TableColumns,
+    needs_local_times,
+    schema_text,
+    table_schema,
+)
 from strandline.tiering.delta.statistics import statistics_text
 from strandline.tiering.delta.transaction_log import (
     FEATURE,
@@ -92,46 +98,63 @@ class _Table:
 
     def changes(self, snapshot: Snapshot) -> list[Mapping[str, Any]]:
         """Return the commit that follows a snapshot; nothing if it is as it should be."""
+        # Of what another program has committed nothing is taken over: neither columns, nor
+        # that a file is there.
+        known = {} if snapshot.foreign else snapshot.files
         wanted = {
             self._path(segment): segment
             for place in self._places
-            for segment in self._run(place, snapshot)
+            for segment in self._run(place, known)
         }
-        added = [each for path, each in wanted.items() if path not in snapshot.files]
-        removed = [each for path, each in snapshot.files.items() if path not in wanted]
-        schema = self._schema(added)
-        text = schema_text(schema) if schema is not None else None
-        if text is not None and snapshot.schema is not None:
-            text = _merged(snapshot.schema, text)
+        added = [each for path, each in wanted.items() if path not in known]
+        removed = [
+            each
+            for path, each in snapshot.files.items()
+            if path not in wanted or each.get("deletionVector")
+        ]
+        columns = self._columns(added, TableColumns() if snapshot.foreign else snapshot.columns)
+        text = columns.text or snapshot.columns.text
         is_new = snapshot.version < 0
-        is_changed = text is not None and text != snapshot.schema
-        is_open = FEATURE not in snapshot.features
-        if not (added or removed or (is_open and not is_new)):
+        is_open = FEATURE not in snapshot.features and not is_new
+        if not (added or removed or is_open or snapshot.foreign):
             return []
-        if snapshot.foreign:
-            _logger.warning(
-                "another program has changed the Delta table %s in versions %s, it is put back",
-                self.folder,
-                snapshot.foreign,
-            )
-        text = text or snapshot.schema
-        moved = _moved(added, snapshot.files)
+        self._warn(snapshot, removed)
+        assert text is not None
+        moved = _moved(added, snapshot.files) | self._unchanged(added, snapshot)
         actions: list[Mapping[str, Any]] = [self._information(wanted, added, removed, moved)]
-        if is_changed or is_open:
-            assert text is not None
+        if columns != snapshot.columns or is_open or snapshot.foreign:
             actions.append({"protocol": _protocol(text)})
-            actions.append({"metaData": self._metadata(text)})
+            actions.append({"metaData": self._metadata(text, columns.apart)})
         actions.append({"txn": self._transaction()})
         # The removals first: a path that is in both is there in the end.
         actions += [self._removal(each, moved) for each in removed]
-        shown = schema if schema is not None else pa.schema([])
-        actions += [self._addition(each, shown, moved) for each in added]
+        actions += [self._addition(each, moved) for each in added]
         return actions
+
+    def _warn(self, snapshot: Snapshot, removed: Sequence[Mapping[str, Any]]) -> None:
+        if not snapshot.foreign:
+            return
+        others = [each["path"] for each in removed if "strandline.start" not in _tags(each)]
+        _logger.warning(
+            "another program has changed the Delta table %s in versions %s, it is put back; "
+            "files that it has written leave the table and stay in the store: %s",
+            self.folder,
+            snapshot.foreign,
+            ", ".join(others) or "none",
+        )
+
+    def _unchanged(self, added: Sequence[CopiedSegment], snapshot: Snapshot) -> AbstractSet[str]:
+        """Return the ids of files that are added once more, as the table has them."""
+        there = {path for path, each in snapshot.files.items() if not each.get("deletionVector")}
+        return {each.id.hex for each in added if self._path(each) in there}
 
     # --- what it should hold ---
 
-    def _run(self, place: UserPartition, snapshot: Snapshot) -> list[CopiedSegment]:
-        """Return finished copies that lie in the table's folder and follow each other."""
+    def _run(self, place: UserPartition, known: Container[str]) -> list[CopiedSegment]:
+        """Return finished copies that lie in the table's folder and follow each other.
+
+        Files that are not `known` to be there are looked at.
+        """
         if self._catalogue.deletion(place) is not None:
             return []
         found: list[CopiedSegment] = []
@@ -143,8 +166,12 @@ class _Table:
             if found and segment.start != found[-1].end:
                 _logger.warning("%s does not follow the copies before it", segment.location)
                 break
-            if self._path(segment) not in snapshot.files and self._footer(segment) is None:
-                _logger.warning("%s is missing or damaged, it is not added", segment.location)
+            if self._path(segment) not in known and self._footer(segment) is None:
+                _logger.warning(
+                    "%s is missing or damaged, it is not in the Delta table, nor is what follows; "
+                    "restore it from a copy of the store, or tier again if the log has its records",
+                    segment.location,
+                )
                 break
             found.append(segment)
         return found
@@ -160,25 +187,25 @@ class _Table:
             self._footers[segment.name] = Footer.of(self._store, segment.name, segment.size_bytes)
         return self._footers[segment.name]
 
-    def _schema(self, added: Sequence[CopiedSegment]) -> pa.Schema | None:
-        if not added:
-            return None
-        found: list[pa.Schema] = []
+    def _columns(self, added: Sequence[CopiedSegment], known: TableColumns) -> TableColumns:
+        """Return the columns of the table, once it has these files as well."""
+        batches: list[pa.Schema] = []
+        others: dict[pa.Schema, None] = {}
         for segment in added:
             footer = self._footer(segment)
             assert footer is not None
             if footer.kind is ValueKind.BATCH:
-                found.append(footer.value_columns)
+                batches.append(footer.value_columns)
             else:
-                plain = EVENT_SCHEMA if footer.kind is ValueKind.EVENT else BYTES_SCHEMA
-                found.append(pa.schema(list(plain)))
-        return table_schema(found)
+                others[_plain_columns(footer)] = None
+        found = [table_schema(batches)] if batches else [table_schema([each]) for each in others]
+        for schema in found:
+            known = known.widened(schema_text(schema))
+        return known
 
     # --- actions ---
 
-    def _addition(
-        self, segment: CopiedSegment, schema: pa.Schema, moved: AbstractSet[str]
-    ) -> Mapping[str, Any]:
+    def _addition(self, segment: CopiedSegment, moved: AbstractSet[str]) -> Mapping[str, Any]:
         footer = self._footer(segment)
         assert footer is not None
         return {
@@ -188,7 +215,7 @@ class _Table:
                 "size": segment.size_bytes,
                 "modificationTime": segment.changed_at_us // 1000,
                 "dataChange": segment.id.hex not in moved,
-                "stats": statistics_text(footer, schema),
+                "stats": statistics_text(footer),
                 "tags": {
                     "strandline.partition": str(segment.place.partition),
                     "strandline.start": str(segment.start),
@@ -199,16 +226,17 @@ class _Table:
         }
 
     def _removal(self, added: Mapping[str, Any], moved: AbstractSet[str]) -> Mapping[str, Any]:
-        return {
-            "remove": {
-                "path": added["path"],
-                "deletionTimestamp": self._now_ms(),
-                "dataChange": _id_in(added["path"]) not in moved,
-                "extendedFileMetadata": True,
-                "partitionValues": dict(added.get("partitionValues") or {}),
-                "size": added["size"],
-            }
+        removal = {
+            "path": added["path"],
+            "deletionTimestamp": self._now_ms(),
+            "dataChange": _id_in(added["path"]) not in moved,
+            "extendedFileMetadata": True,
+            "partitionValues": dict(added.get("partitionValues") or {}),
+            "size": added["size"],
         }
+        if vector := added.get("deletionVector"):
+            removal["deletionVector"] = vector
+        return {"remove": removal}
 
     def _transaction(self) -> Mapping[str, Any]:
         parts = self._catalogue.health().partitions
@@ -252,14 +280,14 @@ class _Table:
             }
         }
 
-    def _metadata(self, text: str) -> Mapping[str, Any]:
+    def _metadata(self, text: str, apart: AbstractSet[str]) -> Mapping[str, Any]:
         return {
             "id": str(self._topic.id),
             "name": self._topic.name,
             "format": {"provider": "parquet", "options": {}},
             "schemaString": text,
             "partitionColumns": [],
-            "configuration": {},
+            "configuration": {APART: " ".join(sorted(apart))} if apart else {},
             "createdTime": self._now_ms(),
         }
 
@@ -280,6 +308,12 @@ def _protocol(text: str) -> Mapping[str, Any]:
     return protocol
 
 
+def _plain_columns(footer: Footer) -> pa.Schema:
+    """Return the columns of events or bytes."""
+    plain = list(EVENT_SCHEMA if footer.kind is ValueKind.EVENT else BYTES_SCHEMA)
+    return pa.schema(plain if footer.fields is None else [*plain, footer.fields])
+
+
 def _moved(added: Sequence[CopiedSegment], files: Iterable[str]) -> AbstractSet[str]:
     """Return the ids, in hexadecimal, of files whose rows go from several to one unchanged.
 
@@ -294,26 +328,10 @@ def _moved(added: Sequence[CopiedSegment], files: Iterable[str]) -> AbstractSet[
     return found
 
 
+def _tags(added: Mapping[str, Any]) -> Mapping[str, str]:
+    return dict(added.get("tags") or {})
+
+
 def _id_in(path: str) -> str:
     """Return the id that ends the name of an object; whatever it is, of other files."""
     return path.rpartition("-")[2].removesuffix(".parquet")
-
-
-def _merged(before: str, now: str) -> str:
-    """Return the columns of both, where both have one as it is now.
-
-    Objects of older versions keep what they have: newer types are wider ones.
-    """
-    known = {each["name"]: each for each in msgspec.json.decode(before)["fields"]}
-    for each in msgspec.json.decode(now)["fields"]:
-        earlier = known.get(each["name"])
-        if earlier is None or _width(each["type"]) >= _width(earlier["type"]):
-            known[each["name"]] = each
-    return msgspec.json.encode({"type": "struct", "fields": list(known.values())}).decode()
-
-
-def _width(kind: Any) -> int:
-    order = ("byte", "short", "integer", "long", "float", "double")
-    if isinstance(kind, str) and kind.startswith("decimal("):
-        return int(kind[8:-1].split(",")[0])
-    return order.index(kind) if kind in order else 0

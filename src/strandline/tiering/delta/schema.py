@@ -1,16 +1,19 @@
 """The columns of a Delta table, from those of the objects."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
 import pyarrow as pa
 
 from strandline.log.columns import RECORD_FIELDS, batch_schema
-from strandline.tiering.parquet import PACKED, TOPIC
+from strandline.tiering.parquet import FIELDS, PACKED, TOPIC
 from strandline.typed import spark_type
 from strandline.values import InvalidError
 
+APART: Final = "strandline.apart"
+"""The table's property with the fields that are no columns, by their paths."""
 _PRIMITIVE: Final = {
     pa.bool_(): "boolean",
     pa.int8(): "byte",
@@ -77,3 +80,74 @@ def delta_type(arrow: pa.DataType, column: str) -> Any:
         element = delta_type(arrow.value_type, column)
         return {"type": "array", "elementType": element, "containsNull": True}
     return _PRIMITIVE[seen]
+
+
+@dataclass(frozen=True, slots=True)
+class TableColumns:
+    """The columns of a table, as its metadata has them, and which fields are none of them."""
+
+    text: str | None = None
+    #: Fields of payloads that were declared with types of which none holds the other's values.
+    apart: frozenset[str] = frozenset()
+
+    def widened(self, now: str) -> "TableColumns":
+        """Return the columns of both, where both have one as it is now.
+
+        Objects of older versions keep what they have: newer types are wider ones. Fields of
+        payloads may be declared anew with any type; one that no column can have leaves.
+        """
+        before = [] if self.text is None else msgspec.json.decode(self.text)["fields"]
+        known = {each["name"]: each for each in before}
+        apart = set(self.apart)
+        for each in msgspec.json.decode(now)["fields"]:
+            earlier = known.get(each["name"])
+            if each["name"] == FIELDS and isinstance(each["type"], dict):
+                fields = _united([] if earlier is None else [earlier], [each], (), apart)
+                known |= {field["name"]: field for field in fields}
+                if not fields:
+                    known.pop(FIELDS, None)
+            elif earlier is None or _width(each["type"]) >= _width(earlier["type"]):
+                known[each["name"]] = each
+        fields = list(known.values())
+        text = msgspec.json.encode({"type": "struct", "fields": fields}).decode()
+        return TableColumns(text, frozenset(apart))
+
+
+def _united(
+    before: Sequence[Any], now: Sequence[Any], within: tuple[str, ...], apart: set[str]
+) -> list[Any]:
+    """Return the fields of both, but for those that are, or have now to be, apart."""
+    known = {each["name"].lower(): each for each in before}
+    for each in now:
+        name = each["name"].lower()
+        path = (*within, name)
+        earlier = known.get(name, each)
+        kind = _common(earlier["type"], each["type"], path, apart)
+        if kind is None:
+            apart.add(".".join(path))
+        known[name] = {**earlier, "type": kind}
+    return [
+        each
+        for name, each in known.items()
+        if each["type"] is not None and ".".join((*within, name)) not in apart
+    ]
+
+
+def _common(before: Any, now: Any, path: tuple[str, ...], apart: set[str]) -> Any:
+    """Return the type that holds the values of both, as every reader has it; None if none does."""
+    if isinstance(before, dict) and isinstance(now, dict):
+        fields = _united(before["fields"], now["fields"], path, apart)
+        return {"type": "struct", "fields": fields} if fields else None
+    if before == now:
+        return before
+    whole = ("byte", "short", "integer", "long")
+    if before in whole and now in whole:
+        return max(before, now, key=whole.index)
+    return None
+
+
+def _width(kind: Any) -> int:
+    order = ("byte", "short", "integer", "long", "float", "double")
+    if isinstance(kind, str) and kind.startswith("decimal("):
+        return int(kind[8:-1].split(",")[0])
+    return order.index(kind) if kind in order else 0

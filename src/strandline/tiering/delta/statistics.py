@@ -14,23 +14,30 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)
 
 
-def statistics_text(footer: Footer, schema: pa.Schema) -> str:
+def statistics_text(footer: Footer) -> str:
     """Return row count, bounds and numbers of nulls of the columns that have them."""
     low: dict[str, Any] = {}
     high: dict[str, Any] = {}
-    nulls: dict[str, int] = {}
-    for field in schema:
-        groups = [footer.statistics(index, field.name) for index in range(len(footer.groups))]
+    nulls: dict[str, Any] = {}
+    for path in footer.leaves:
+        groups = [footer.leaf_statistics(index, path) for index in range(len(footer.groups))]
         known = [each for each in groups if each is not None]
         if len(known) < len(groups):
             continue
         if all(each.nulls is not None for each in known):
-            nulls[field.name] = sum(each.nulls or 0 for each in known)
+            _within(nulls, path)[path[-1]] = sum(each.nulls or 0 for each in known)
         bounds = _bounds(known)
         if bounds is not None:
-            low[field.name], high[field.name] = bounds
+            _within(low, path)[path[-1]], _within(high, path)[path[-1]] = bounds
     found = {"numRecords": footer.rows, "minValues": low, "maxValues": high, "nullCount": nulls}
     return msgspec.json.encode(found).decode()
+
+
+def _within(values: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
+    """Return the object of the struct that a field is in, made if it is not there."""
+    for name in path[:-1]:
+        values = values.setdefault(name, {})
+    return values
 
 
 def _bounds(groups: Sequence[ColumnStatistics]) -> tuple[Any, Any] | None:

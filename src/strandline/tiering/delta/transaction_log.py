@@ -14,6 +14,7 @@ import msgspec
 import pyarrow as pa
 
 from strandline.tiering.arrow_parts import parquet
+from strandline.tiering.delta.schema import APART, TableColumns
 from strandline.tiering.object_store import ObjectStore
 from strandline.values import CorruptError, InvalidError
 
@@ -44,7 +45,7 @@ class Snapshot:
     version: int = -1
     #: The actions that added the files that it has, by path.
     files: dict[str, Mapping[str, Any]] = field(default_factory=dict)
-    schema: str | None = None
+    columns: TableColumns = field(default_factory=TableColumns)
     features: frozenset[str] = frozenset()
     #: Of each application, the version of its last transaction.
     transactions: dict[str, int] = field(default_factory=dict)
@@ -58,7 +59,10 @@ class Snapshot:
         elif removed := action.get("remove"):
             self.files.pop(unquote(removed["path"]), None)
         elif metadata := action.get("metaData"):
-            self.schema = metadata["schemaString"]
+            # As a checkpoint has it, it is pairs.
+            properties = dict(metadata.get("configuration") or {})
+            apart = frozenset(properties.get(APART, "").split())
+            self.columns = TableColumns(metadata["schemaString"], apart)
         elif protocol := action.get("protocol"):
             self.features = frozenset(protocol.get("writerFeatures") or ())
         elif transaction := action.get("txn"):
@@ -130,7 +134,11 @@ def _actions(content: bytes, name: str) -> Iterator[Mapping[str, Any]]:
                 yield msgspec.json.decode(line, type=dict[str, Any])
     except msgspec.MsgspecError as error:
         raise CorruptError(
-            "this commit of a Delta table cannot be read", file=name, position=0, reason=str(error)
+            "this commit of a Delta table cannot be read; delete the folder, and the next run of "
+            "tier with delta makes it again",
+            file=name,
+            position=0,
+            reason=str(error),
         ) from error
 
 

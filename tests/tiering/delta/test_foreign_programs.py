@@ -1,0 +1,170 @@
+"""A program that does not heed the protocol of a Delta table: what it can do, and what is left.
+
+The table is opened to other writers by a commit, and then worked on by delta-rs itself.
+"""
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+from deltalake.exceptions import CommitFailedError
+
+from strandline.tiering import compact
+from strandline.tiering.delta.transaction_log import TransactionLog, commit_store
+from strandline.tiering.routing import topic_folder
+from strandline.values import CorruptError
+from tests.tiering.delta.tables import log_over, offsets_of, table_of, tabled
+from tests.tiering.tiered import LogOver, filled
+
+pytestmark = pytest.mark.slow
+
+
+def objects_in(folder: Path) -> dict[str, bytes]:
+    """Return the objects of the tier, without what other programs have written."""
+    found = (folder / "cold").rglob("*-*-*-*.parquet")
+    return {each.name: each.read_bytes() for each in found if not each.name.startswith("part-")}
+
+
+def opened_to_others(log: LogOver, folder: Path) -> DeltaTable:
+    """Have the table require nothing of writers any more."""
+    table = TransactionLog(commit_store(log.objects), topic_folder(log.topic("t")), "other")
+    protocol = {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}
+    assert table.commit(table.snapshot().version + 1, [protocol])
+    return table_of(log, folder)
+
+
+def vacuumed(table: DeltaTable) -> Any:
+    return table.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
+
+
+def test_a_vacuum_leaves_merged_objects_alone_that_readers_may_hold(tmp_path: Path) -> None:
+    with log_over(tmp_path) as log:
+        filled(log, 30)
+        tabled(log)
+        held = table_of(log, tmp_path)
+        compact(log, "t", log.objects)
+        before = objects_in(tmp_path)
+        assert len(before) == 6
+
+        with pytest.raises(CommitFailedError, match="strandlineTier"):
+            vacuumed(table_of(log, tmp_path))
+
+        assert objects_in(tmp_path) == before
+        assert offsets_of(held) == list(range(30))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda table: table.optimize.compact(),
+        lambda table: table.delete("_offset < 12"),
+        lambda table: table.delete(),
+        lambda table: table.update({"_key": "'x'"}, predicate="_offset = 1"),
+        lambda table: table.alter.set_table_properties({"delta.appendOnly": "true"}),
+    ],
+    ids=["optimize", "delete", "delete all", "update", "properties"],
+)
+def test_what_delta_rs_changes_by_force_is_said_and_put_back(
+    change: Callable[[DeltaTable], Any], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with log_over(tmp_path) as log:
+        records = filled(log, 30)
+        tabled(log)
+        before, rows = objects_in(tmp_path), table_of(log, tmp_path).to_pyarrow_table().to_pylist()
+        change(opened_to_others(log, tmp_path))
+        assert objects_in(tmp_path) == before  # It wrote files of its own, if any.
+
+        with caplog.at_level(logging.WARNING, "strandline"):
+            tabled(log)
+
+        assert "another program has changed the Delta table" in caplog.text
+        table = table_of(log, tmp_path)
+        found = table.to_pyarrow_table().to_pylist()
+        assert sorted(found, key=lambda row: row["_offset"]) == rows
+        assert table.metadata().configuration == {}
+        assert list(log.read("t", 0, 0)) == records
+        with pytest.raises(CommitFailedError, match="strandlineTier"):
+            table.delete()
+        assert tabled(log).copied == 0
+        assert table_of(log, tmp_path).version() == table.version()
+
+
+def test_a_forced_vacuum_is_found_by_verify_and_by_tiering(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with log_over(tmp_path) as log:
+        filled(log, 30)
+        tabled(log)
+        opened_to_others(log, tmp_path).optimize.compact()
+        vacuumed(table_of(log, tmp_path))
+        assert objects_in(tmp_path) == {}
+
+        with caplog.at_level(logging.WARNING, "strandline"):
+            tabled(log)
+
+        assert "is missing or damaged" in caplog.text
+        (foreign,) = (tmp_path / "cold").rglob("part-*.parquet")
+        assert foreign.name in caplog.text  # The rows are there, for a person.
+        (report,) = log.verify("t")
+        assert not report.is_sound
+        assert "missing" in str(report.findings)
+        with pytest.raises(CorruptError, match="this object is missing"):
+            list(log.read("t", 0, 0))
+
+
+def test_a_forced_vacuum_of_what_the_log_still_has_is_made_good(tmp_path: Path) -> None:
+    with log_over(tmp_path) as log:
+        records = filled(log, 30)
+        tabled(log, local_bytes=None)
+        opened_to_others(log, tmp_path).delete()
+        vacuumed(table_of(log, tmp_path))
+        assert objects_in(tmp_path) == {}
+
+        for _ in range(6):  # One damaged object ends a run's evictions.
+            tabled(log)
+
+        assert list(log.read("t", 0, 0)) == records
+        assert offsets_of(table_of(log, tmp_path)) == list(range(30))
+        assert log.evict("t", 0, 0) == 30
+
+
+def test_rows_that_a_deletion_vector_hides_are_shown_again(tmp_path: Path) -> None:
+    with log_over(tmp_path) as log:
+        filled(log, 30)
+        tabled(log)
+        table = TransactionLog(commit_store(log.objects), topic_folder(log.topic("t")), "other")
+        snapshot = table.snapshot()
+        first = next(iter(snapshot.files.values()))
+        vector = {"storageType": "i", "pathOrInlineDv": "x", "sizeInBytes": 1, "cardinality": 1}
+        hidden = {**first, "deletionVector": vector}
+        assert table.commit(snapshot.version + 1, [{"add": hidden}])
+
+        tabled(log)
+
+        after = table.snapshot()
+        assert not any(each.get("deletionVector") for each in after.files.values())
+        assert len(after.files) == 5
+        commit = log.objects.get(
+            f"{topic_folder(log.topic('t'))}/_delta_log/{after.version:020d}.json"
+        )
+        assert commit is not None
+        assert b'"deletionVector":{"storageType":"i"' in commit
+
+
+def test_a_commit_that_no_one_can_read_is_named_with_what_to_do(tmp_path: Path) -> None:
+    with log_over(tmp_path) as log:
+        filled(log, 30)
+        tabled(log)
+        folder = f"{topic_folder(log.topic('t'))}/_delta_log"
+        log.objects.put(f"{folder}/{1:020d}.json", b"?")
+
+        with pytest.raises(CorruptError, match="delete the folder"):
+            tabled(log)
+        for name in log.objects.list(folder):
+            log.objects.delete(name)
+        tabled(log)
+
+        assert offsets_of(table_of(log, tmp_path)) == list(range(30))
