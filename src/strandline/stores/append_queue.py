@@ -35,7 +35,7 @@ class WaitingAppend:
         self.is_withdrawn = False
 
 
-class AppendQueue:
+class WaitingAppends:
     """The appends that wait for one partition, and those under way. Thread-safe.
 
     `start` has another thread, or a loop, take batches until there are none; it does not
@@ -140,7 +140,7 @@ class AppendQueue:
             return batch
 
     def is_handed_on(self) -> bool:
-        """Whether appends still wait, for another to take; if not, the next one starts anew."""
+        """Whether appends still wait, for another thread to take; if not, the next one starts."""
         with self._lock:
             self._is_draining = bool(self._queue)
             self._under_way = []

@@ -8,10 +8,10 @@ import msgspec
 from strandline.log.identities import Identities, IdentityState
 from strandline.stores.fenced_head import fold
 from strandline.stores.frame_records import FrameIdentity
-from strandline.stores.jetstream.errors import LostError
 from strandline.stores.jetstream.frames import decode_frame
 from strandline.stores.jetstream.partition import JetStreamPartition, PartitionMarks, StreamHead
 from strandline.stores.jetstream.streams import WITH_IDENTITIES
+from strandline.stores.lost_answer import LostError
 from strandline.values import CorruptError
 
 _PIECE_BYTES: Final = 256 * 1024

@@ -8,7 +8,7 @@ from strandline.log.chain import Chain
 from strandline.log.loop_thread import LoopOutcome
 from strandline.log.open_state import closed_log
 from strandline.log.store import AppendRequest, dropped
-from strandline.stores.append_queue import AppendQueue, WaitingAppend
+from strandline.stores.append_queue import WaitingAppend, WaitingAppends
 from strandline.stores.fenced_head import FencedHead
 from strandline.stores.frame_records import frame_record
 from strandline.stores.jetstream.connection import NatsTries, answer_of
@@ -17,8 +17,6 @@ from strandline.stores.jetstream.errors import (
     STREAM_NOT_FOUND,
     WRONG_LAST_SEQUENCE,
     ApiRefusedError,
-    LostError,
-    NotSentError,
     refused,
 )
 from strandline.stores.jetstream.frames import MessageFrame, split
@@ -27,6 +25,7 @@ from strandline.stores.jetstream.keyed import Message, in_batch
 from strandline.stores.jetstream.partition import JetStreamPartition, StreamHead, head_after
 from strandline.stores.jetstream.streams import PLAIN, WITH_IDENTITIES
 from strandline.stores.jetstream.trimming import begin_epoch, store_marks
+from strandline.stores.lost_answer import LostError, NotSentError
 from strandline.values import Durability, InvalidError, StrandlineError, UnknownError
 
 #: A frame is this large at most, unless one record is larger.
@@ -50,7 +49,7 @@ class JetStreamLane:
         self.identities = PartitionIdentities(partition)
         self._chain = chain
         self._connection = connection = partition.connection
-        self._queue = AppendQueue(
+        self._queue = WaitingAppends(
             *(connection.state, connection.clock, connection.url, level),
             start=lambda: connection.start(self._drain()),
         )

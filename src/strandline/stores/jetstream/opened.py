@@ -11,10 +11,14 @@ from strandline.clock import Clock
 from strandline.log.store import Capabilities, Reach
 from strandline.stores.jetstream.address import parse_address
 from strandline.stores.jetstream.connection import NatsConnection
-from strandline.stores.jetstream.errors import STREAM_NOT_FOUND, ApiRefusedError, LostError
+from strandline.stores.jetstream.errors import (
+    STREAM_NOT_FOUND,
+    ApiRefusedError,
+)
 from strandline.stores.jetstream.keyed import KeyedStream
 from strandline.stores.jetstream.streams import LogNames, LogStream
 from strandline.stores.log_format import LOG_FORMAT, check_format
+from strandline.stores.lost_answer import LostError
 from strandline.values import CorruptError, Durability, InvalidError, Mode
 
 #: The first server with atomic batches.

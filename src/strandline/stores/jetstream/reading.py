@@ -2,9 +2,9 @@
 
 from strandline.log.record_lists import StoredRecord
 from strandline.stores.frame_pages import FramePages
-from strandline.stores.jetstream.errors import LostError
 from strandline.stores.jetstream.frames import decode_frame
 from strandline.stores.jetstream.partition import JetStreamPartition, StreamHead
+from strandline.stores.lost_answer import LostError
 from strandline.values import CorruptError, TrimmedError, ValueKind
 
 
