@@ -15,7 +15,7 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / "src" / "strandline"
 STORES = PACKAGE / "stores"
 #: The parts of the port that all stores may share count for no single store.
-EACH_STORE = ("memory.py", "files", "sqlite", "postgres", "jetstream")
+EACH_STORE = ("memory.py", "files", "sqlite", "postgres", "jetstream", "kafka")
 LINES_MIN = 6
 
 SCHEMES = {"memory", "file", "sqlite"}

@@ -92,7 +92,8 @@ def open_log(
     where it is missing. `file:///<path>` is absolute; `sqlite:///<path>` is relative and
     `sqlite:////<path>` absolute, as in SQLAlchemy; a host and `~` are refused.
     `postgresql://<user>@<host>/<database>` is the log in that database,
-    `nats://<user>@<host>/<log>` the one of this name on NATS JetStream, and
+    `nats://<user>@<host>/<log>` the one of this name on NATS JetStream,
+    `kafka://<host>:<port>/<prefix>` the one with this prefix on Kafka, and
     `http://<host>:<port>` the one that `strandline serve` serves there. Without a URL it is
     STRANDLINE_URL, and without that `file:` in STRANDLINE_STATE_DIR, or in `.strandline`.
     `mode` is `write`, `consume` or `read`. With `auto_create`, appending to an unknown topic
@@ -104,9 +105,9 @@ def open_log(
     in the background. With `telemetry`, True or a `TracerProvider`, appends and deliveries make
     spans of OpenTelemetry; None stands for STRANDLINE_TELEMETRY. Further `options` are the
     store's own: `exclusive`, `take_over` and `compression` of `file:`, see `FileStore`;
-    `schema` of `postgresql:`; those of `nats:`, see `JetStreamStore`; `token` of `http:` and
-    `https:`, by default STRANDLINE_TOKEN, and `tls_ca` of `https:`, by default
-    STRANDLINE_TLS_CA. InvalidError for whatever is none of these.
+    `schema` of `postgresql:`; those of `nats:`, see `JetStreamStore`; those of `kafka:`, see
+    `KafkaStore`; `token` of `http:` and `https:`, by default STRANDLINE_TOKEN, and `tls_ca` of
+    `https:`, by default STRANDLINE_TLS_CA. InvalidError for whatever is none of these.
     """
     kind, location = _parse(url)
     given = _known(options, kind)
@@ -342,6 +343,38 @@ _NATS = StoreKind(
 )
 
 
+def _open_kafka(location: str, **options: Any) -> "Store[Any]":
+    try:
+        from strandline.stores.kafka import KafkaStore  # noqa: PLC0415 - An extra.
+    except ModuleNotFoundError as error:
+        raise InvalidError(
+            "a kafka: log needs confluent-kafka, install strandline with the extra kafka",
+            missing=error.name,
+        ) from error
+    return KafkaStore(f"kafka:{location}", **options)
+
+
+def _examine_kafka(location: str) -> "Iterable[Examined]":
+    try:
+        from strandline.stores.kafka.examining import examine  # noqa: PLC0415 - An extra.
+    except ModuleNotFoundError:
+        return [Examined("confluent-kafka", "failed", "not installed", install_command("kafka"))]
+    return examine(f"kafka:{location}")
+
+
+_KAFKA = StoreKind(
+    _open_kafka,
+    "kafka://HOST:PORT/PREFIX",
+    frozenset(
+        {"replicas", "sync", "client_file", "mechanism", "tls", "tls_ca", "tls_cert", "tls_key"}
+        | {"connect_timeout_s", "patience_s"}
+    ),
+    locate=lambda location: location,
+    extra="kafka",
+    examine=_examine_kafka,
+)
+
+
 def _open_remote(scheme: str) -> "Callable[..., Store[Any]]":
     def open_store(location: str, **options: Any) -> "Store[Any]":
         with _needs_httpx2():
@@ -411,6 +444,7 @@ _KINDS: Mapping[str, StoreKind] = {
         staging=lambda path: f"{path}-staging",
         copy=copy_sqlite_log,
     ),
+    "kafka": _KAFKA,
     "nats": _NATS,
     "postgresql": _POSTGRES,
     "postgres": _POSTGRES,

@@ -77,6 +77,7 @@ def look(place: LogPlace) -> Iterator[Finding]:
     yield _extra("obstore", "tiering", "tiering to an object store")
     yield _extra("psycopg", "postgres", "a log in PostgreSQL")
     yield _extra("nats", "nats", "a log on NATS JetStream")
+    yield _extra("kafka", "confluent_kafka", "a log on Kafka")
     yield _extra("duckdb", "server", "SQL of a served log, and scans")
     yield _extra("rich", "cli", "progress bars")
 

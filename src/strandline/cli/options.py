@@ -44,8 +44,8 @@ Url: TypeAlias = Annotated[
     typer.Option(
         "--url",
         metavar="URL",
-        help="The log: file:PATH, sqlite:PATH, postgresql://USER@HOST/DATABASE or "
-        "nats://USER@HOST/LOG. Without it STRANDLINE_URL, "
+        help="The log: file:PATH, sqlite:PATH, postgresql://USER@HOST/DATABASE, "
+        "nats://USER@HOST/LOG or kafka://HOST:PORT/PREFIX. Without it STRANDLINE_URL, "
         "and without that file:.strandline/events.",
     ),
 ]

@@ -145,7 +145,7 @@ class LogDescription:
 
     log_id: UUID
     backend: str
-    """The scheme of its URL: `memory`, `sqlite`, `file`, `postgresql`, `nats`."""
+    """The scheme of its URL: `memory`, `sqlite`, `file`, `postgresql`, `nats`, `kafka`."""
     location: str
     mode: Mode
     durability_max: Durability

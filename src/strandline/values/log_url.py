@@ -36,7 +36,8 @@ def parse_log_url(url: object) -> LogUrl:
     scheme, _, location = text.partition(":")
     if scheme not in SCHEMES:
         raise InvalidError(
-            "there is no such kind of log, use memory:, file:PATH, sqlite:PATH, postgresql://… or nats://…",
+            "there is no such kind of log, use memory:, file:PATH, sqlite:PATH, postgresql://…, nats://…"
+            " or kafka://…",
             url=url,
         )
     if scheme == "memory":

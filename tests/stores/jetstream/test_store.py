@@ -13,7 +13,8 @@ import pytest
 
 import strandline as sl
 from strandline.cli.app import app
-from strandline.stores.jetstream import lane, opened, partition, streams, watching
+from strandline.stores import frame_places
+from strandline.stores.jetstream import lane, opened, streams, watching
 from strandline.stores.jetstream.address import PASSWORD_VARIABLE, SYSTEM_VARIABLE
 from strandline.stores.jetstream.topics import JetStreamTopics
 from strandline.values import Topic
@@ -100,7 +101,7 @@ def test_any_offset_is_found_in_frames_of_any_size(new_url: Callable[[], str]) -
         for count in (1, 300, 1, 1, 40, 1, 1, 1, 200, 1):
             log.append_many("t", [sl.Event("order", {"n": number + each}) for each in range(count)])
             number += count
-    with mock.patch.object(partition, "_PLACES_MAX", 3), sl.open(url, mode="read") as log:
+    with mock.patch.object(frame_places, "_PLACES_MAX", 3), sl.open(url, mode="read") as log:
         for start in [*range(0, number, 37), number - 1]:
             (record,) = log.read("t", 0, start, records_max=1)
             assert record.payload["n"] == record.offset == start

@@ -4,9 +4,10 @@ import os
 import re
 import ssl
 from typing import Any, Final, NamedTuple
-from urllib.parse import parse_qsl, unquote
+from urllib.parse import unquote
 
 from strandline.stores.tls_files import tls_context
+from strandline.stores.url_options import url_options
 from strandline.values import InvalidError
 
 LOG_DEFAULT: Final = "strandline"
@@ -46,7 +47,7 @@ def parse_address(url: str, **given: Any) -> NatsAddress:
             f"this is no URL of a NATS server, use {_FORM} and write %40 for @ and %2F for / in a"
             " password"
         )
-    options = _options(query, given)
+    options = url_options(query, given, _IN_URL, "NATS server")
     log = found["log"] or LOG_DEFAULT
     if _LOG_NAME.fullmatch(log) is None:
         raise InvalidError(
@@ -63,20 +64,6 @@ def parse_address(url: str, **given: Any) -> NatsAddress:
     whose = f"{user}@" if mark else ""
     shown = f"nats://{whose}{','.join(hosts)}/{log}"
     return NatsAddress([f"nats://{each}" for each in hosts], log, shown, access, _replicas(options))
-
-
-def _options(query: str, given: dict[str, Any]) -> dict[str, Any]:
-    named = dict(parse_qsl(query, keep_blank_values=True))
-    if strange := sorted(named.keys() - _IN_URL):
-        raise InvalidError(
-            "a URL of a NATS server has no such options", options=strange, known=sorted(_IN_URL)
-        )
-    for name, value in given.items():
-        if value is not None:
-            if name in named:
-                raise InvalidError("this is in the URL, too, give it once", option=name)
-            named[name] = value
-    return named
 
 
 def _replicas(options: dict[str, Any]) -> int | None:

@@ -23,11 +23,10 @@ from strandline.log.patience import patience_s as left_patience_s
 from strandline.stores.jetstream.address import NatsAddress
 from strandline.stores.jetstream.errors import (
     ApiRefusedError,
-    LostError,
-    NotSentError,
     no_jetstream,
     refused,
 )
+from strandline.stores.lost_answer import LostError, NotSentError
 from strandline.values import InvalidError, StrandlineError, UnavailableError
 
 R = TypeVar("R")

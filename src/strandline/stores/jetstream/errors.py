@@ -17,14 +17,6 @@ _NO_PEERS: Final = frozenset({10005, 10074, 10052})
 _BUSY: Final = 503
 
 
-class LostError(Exception):
-    """No answer came, so it is not known what a request came to."""
-
-
-class NotSentError(LostError):
-    """There was no connection to send it on."""
-
-
 class ApiRefusedError(Exception):
     """What JetStream's interface answered instead of doing something."""
 

@@ -5,45 +5,16 @@ from typing import Final
 
 import msgspec
 
-from strandline.log.history import Body, EventBody
 from strandline.log.record_lists import StoredRecord
+from strandline.stores.frame_records import FrameIdentity, FrameRecord, stored_records
 from strandline.stores.jetstream.streams import StoredMessage
-from strandline.values import CorruptError, Offset, Tenant, ValueKind
+from strandline.values import CorruptError, ValueKind
 
 #: The first byte of each frame.
 _FORMAT: Final = b"\x01"
-_NO_HEADERS: Final = b"{}"
 #: What a frame counts besides its values, at most, and what each record does.
 _FRAME_BYTES: Final = 512
 _RECORD_BYTES: Final = 128
-
-
-class FrameRecord(msgspec.Struct, array_like=True, frozen=True):
-    """One record."""
-
-    timestamp_us: int
-    key: str | None
-    tenant: str | None
-    size_bytes: int
-    #: The chain's value after it; None in a topic without a proof.
-    chained: bytes | None
-    #: A value, or the payload of an event.
-    value: bytes
-    kind: str | None = None
-    headers: bytes | None = None
-    occurred_at_us: int | None = None
-
-
-class FrameIdentity(msgspec.Struct, array_like=True, frozen=True):
-    """A write that can be recognised: by an idempotency key, or by a producer's sequence."""
-
-    tenant: str | None
-    name: str
-    #: None for an idempotency key.
-    sequence: int | None
-    offset: int
-    timestamp_us: int
-    records: int = 1
 
 
 class MessageFrame(msgspec.Struct, array_like=True, frozen=True):
@@ -71,19 +42,7 @@ class MessageFrame(msgspec.Struct, array_like=True, frozen=True):
 
     def entries(self, kind: ValueKind) -> list[StoredRecord]:
         """Return its records."""
-        return [self._entry(index, kind) for index in range(len(self.records))]
-
-    def _entry(self, index: int, kind: ValueKind) -> StoredRecord:
-        one = self.records[index]
-        body: Body = one.value
-        if kind is ValueKind.EVENT:
-            headers = _NO_HEADERS if one.headers is None else one.headers
-            body = EventBody(one.kind or "", one.value, headers, one.occurred_at_us)
-        tenant = None if one.tenant is None else Tenant(one.tenant)
-        return StoredRecord(
-            *(Offset(self.start + index), one.timestamp_us, one.key, tenant),
-            *(body, one.size_bytes, one.chained),
-        )
+        return stored_records(self.records, self.start, kind)
 
 
 _encoder: Final = msgspec.msgpack.Encoder()
@@ -100,19 +59,6 @@ def decode_frame(message: StoredMessage, stream: str) -> MessageFrame:
         raise CorruptError(
             "this message is no frame of a log", file=stream, position=message.sequence
         ) from error
-
-
-def frame_record(record: StoredRecord) -> FrameRecord:
-    """Return a record as it is stored."""
-    _, timestamp_us, key, tenant, body, size_bytes, chained = record
-    if isinstance(body, EventBody):
-        kind, value, headers, occurred_at_us = body
-        return FrameRecord(
-            *(timestamp_us, key, tenant, size_bytes, chained, bytes(value), kind),
-            *(None if headers == _NO_HEADERS else bytes(headers), occurred_at_us),
-        )
-    value = body if isinstance(body, bytes) else body.to_pybytes()
-    return FrameRecord(timestamp_us, key, tenant, size_bytes, chained, value)
 
 
 def split(records: Sequence[StoredRecord], bytes_max: int) -> list[Sequence[StoredRecord]]:

@@ -5,18 +5,14 @@ from typing import Final
 
 import msgspec
 
-from strandline.log.identities import (
-    Identities,
-    IdentityState,
-    Original,
-    check_same_count,
-    passed_sequence,
-)
-from strandline.stores.jetstream.errors import LostError
-from strandline.stores.jetstream.frames import FrameIdentity, decode_frame
+from strandline.log.identities import Identities, IdentityState
+from strandline.stores.fenced_head import fold
+from strandline.stores.frame_records import FrameIdentity
+from strandline.stores.jetstream.frames import decode_frame
 from strandline.stores.jetstream.partition import JetStreamPartition, PartitionMarks, StreamHead
 from strandline.stores.jetstream.streams import WITH_IDENTITIES
-from strandline.values import CorruptError, Offset, Tenant
+from strandline.stores.lost_answer import LostError
+from strandline.values import CorruptError
 
 _PIECE_BYTES: Final = 256 * 1024
 #: No record has an offset as high as this.
@@ -77,13 +73,7 @@ class PartitionIdentities:
             self._sequence = sequence
 
     def _fold(self, added: list[FrameIdentity]) -> None:
-        for each in added:
-            tenant = None if each.tenant is None else Tenant(each.tenant)
-            original = Original(Offset(each.offset), each.timestamp_us, each.records)
-            if each.sequence is None:
-                self._known.add_key(tenant, each.name, original)
-            else:
-                self._known.add_sequence(tenant, each.name, each.sequence, original)
+        fold(self._known, added)
         self.unsaved += len(added)
 
     # --- what is stored ---
@@ -126,39 +116,3 @@ def pieces_of(state: IdentityState, max_payload: int) -> list[bytes]:
     whole = msgspec.msgpack.encode(state)
     size = min(_PIECE_BYTES, max_payload // 2)
     return [whole[at : at + size] for at in range(0, len(whole), size)]
-
-
-class AddedIdentities:
-    """Implements IdentityIndex over what is stored, and keeps apart what is about to be."""
-
-    def __init__(self, known: Identities) -> None:
-        self._known = known
-        self.added: list[FrameIdentity] = []
-        self._keys: dict[tuple[Tenant | None, str], Original] = {}
-        self._sequences: dict[tuple[Tenant | None, str], dict[int, Original]] = {}
-
-    def find_key(self, tenant: Tenant | None, key: str, count: int) -> Original | None:
-        original = self._keys.get((tenant, key))
-        if original is None:
-            return self._known.find_key(tenant, key, count)
-        check_same_count(key, count, original.records)
-        return original
-
-    def find_sequence(self, tenant: Tenant | None, name: str, sequence: int) -> Original | None:
-        added = self._sequences.get((tenant, name), {})
-        if sequence in added:
-            return added[sequence]
-        found = self._known.find_sequence(tenant, name, sequence)
-        if found is None and added and sequence < max(added):
-            raise passed_sequence(name, sequence, max(added))
-        return found
-
-    def add_key(self, tenant: Tenant | None, key: str, original: Original) -> None:
-        self._keys[tenant, key] = original
-        self.added.append(FrameIdentity(tenant, key, None, *original))
-
-    def add_sequence(
-        self, tenant: Tenant | None, name: str, sequence: int, original: Original
-    ) -> None:
-        self._sequences.setdefault((tenant, name), {})[sequence] = original
-        self.added.append(FrameIdentity(tenant, name, sequence, *original))

@@ -8,10 +8,9 @@ from strandline.stores.jetstream.errors import (
     BATCH_INCOMPLETE,
     WRONG_LAST_SEQUENCE,
     ApiRefusedError,
-    LostError,
-    NotSentError,
 )
 from strandline.stores.jetstream.streams import LogStream
+from strandline.stores.lost_answer import LostError, NotSentError
 from strandline.values import CorruptError, UnavailableError, UnknownError
 
 #: Each message begins with a name that no other write has.

@@ -2,45 +2,32 @@
 
 import asyncio
 import contextlib
-import threading
-from collections import deque
-from concurrent.futures import Future
-from copy import copy
 from typing import Final
 
 from strandline.log.chain import Chain
-from strandline.log.identities import Identities
 from strandline.log.loop_thread import LoopOutcome
 from strandline.log.open_state import closed_log
-from strandline.log.record_lists import StoredRecord, admit
-from strandline.log.store import AppendRequest, Placement, dropped
+from strandline.log.store import AppendRequest, dropped
+from strandline.stores.append_queue import WaitingAppend, WaitingAppends
+from strandline.stores.fenced_head import FencedHead
+from strandline.stores.frame_records import frame_record
 from strandline.stores.jetstream.connection import NatsTries, answer_of
 from strandline.stores.jetstream.errors import (
     BATCH_INCOMPLETE,
     STREAM_NOT_FOUND,
     WRONG_LAST_SEQUENCE,
     ApiRefusedError,
-    LostError,
-    NotSentError,
     refused,
 )
-from strandline.stores.jetstream.frames import MessageFrame, frame_record, split
-from strandline.stores.jetstream.identities import AddedIdentities, PartitionIdentities
+from strandline.stores.jetstream.frames import MessageFrame, split
+from strandline.stores.jetstream.identities import PartitionIdentities
 from strandline.stores.jetstream.keyed import Message, in_batch
 from strandline.stores.jetstream.partition import JetStreamPartition, StreamHead, head_after
 from strandline.stores.jetstream.streams import PLAIN, WITH_IDENTITIES
 from strandline.stores.jetstream.trimming import begin_epoch, store_marks
-from strandline.values import (
-    Durability,
-    InvalidError,
-    StrandlineError,
-    UnavailableError,
-    UnknownError,
-)
+from strandline.stores.lost_answer import LostError, NotSentError
+from strandline.values import Durability, InvalidError, StrandlineError, UnknownError
 
-#: What goes together at most: requests, and about how many bytes.
-_REQUESTS_MAX: Final = 1000
-_BYTES_MAX: Final = 4 * 1024 * 1024
 #: A frame is this large at most, unless one record is larger.
 _FRAME_BYTES: Final = 512 * 1024
 #: The server takes no more messages in a batch.
@@ -54,47 +41,6 @@ _UNSAVED_MAX: Final = 20_000
 _EXPECTED: Final = "Nats-Expected-Last-Sequence"
 
 
-class WaitingAppend:
-    """An append on its way."""
-
-    __slots__ = ("future", "is_sent", "is_withdrawn", "request", "size_bytes")
-
-    def __init__(self, request: AppendRequest) -> None:
-        self.request: Final = request
-        self.future: Future[Placement] = Future()
-        self.size_bytes: Final = sum(each.size_bytes for each in request.drafts)
-        #: Whether it may be stored.
-        self.is_sent: bool = False
-        self.is_withdrawn: bool = False
-
-
-class FencedHead:
-    """The end of a partition while appends are decided on. Implements PartitionHead."""
-
-    def __init__(self, head: StreamHead, known: Identities | None) -> None:
-        self.next: int = head.next
-        self.last_us: int = head.last_us
-        self.value = head.value
-        self._known = known
-        self.index: Final = AddedIdentities(Identities() if known is None else known)
-        self.records: list[StoredRecord] = []
-
-    def identities(self, now_us: int) -> AddedIdentities:
-        assert self._known is not None
-        self._known.expire(now_us)
-        return self.index
-
-    def apply(self, request: AppendRequest, now_us: int, chain: Chain) -> Placement:
-        """Decide on an append, and add its records."""
-        placement, records = admit(self, request, now_us, chain, self.value)
-        if records:
-            self.records += records
-            self.next += len(records)
-            self.last_us = placement.timestamp_us
-            self.value = records[-1].value
-        return placement
-
-
 class JetStreamLane:
     """The way into one partition. Any thread may append."""
 
@@ -102,16 +48,15 @@ class JetStreamLane:
         self.partition = partition
         self.identities: Final = PartitionIdentities(partition)
         self._chain = chain
-        self._level = level
-        self._connection = partition.connection
-        self._lock = threading.Lock()
-        self._queue: deque[WaitingAppend] = deque()
+        self._connection = connection = partition.connection
+        self._queue = WaitingAppends(
+            *(connection.state, connection.clock, connection.url, level),
+            start=lambda: connection.start(self._drain()),
+        )
+        self.close = self._queue.close
         #: The end after the last append of this process, and how often the connection broke then.
         self._stored: StreamHead | None = None
         self._losses = 0
-        self._under_way: list[WaitingAppend] = []
-        self._is_draining = False
-        self._is_closed = False
 
     # --- from any thread ---
 
@@ -120,19 +65,7 @@ class JetStreamLane:
     ) -> LoopOutcome:
         """Append; see Store.append."""
         self._check_size(request)
-        waiting = WaitingAppend(request)
-        with self._lock:
-            self._connection.state.check()
-            if self._is_closed:
-                raise closed_log()
-            self._queue.append(waiting)
-            is_first, self._is_draining = not self._is_draining, True
-        if is_first:
-            self._connection.start(self._drain())
-        outcome = LoopOutcome(waiting.future, self._level, self._connection.clock)
-        if may_wait:
-            self._wait(waiting, outcome, level, timeout_s)
-        return outcome
+        return self._queue.append(request, level, timeout_s, may_wait=may_wait)
 
     def _check_size(self, request: AppendRequest) -> None:
         """Raise InvalidError for what the server would not take; others go on."""
@@ -155,82 +88,21 @@ class JetStreamLane:
     def _frame_bytes(self) -> int:
         return min(_FRAME_BYTES, self._connection.max_payload // 2)
 
-    def close(self) -> None:
-        """Finish what was accepted, and take no more."""
-        with self._lock:
-            self._is_closed = True
-            accepted = [*self._under_way, *self._queue]
-        for each in accepted:
-            # What it came to is for its own caller.
-            each.future.exception()
-
-    def _wait(
-        self,
-        waiting: WaitingAppend,
-        outcome: LoopOutcome,
-        level: Durability,
-        timeout_s: float | None,
-    ) -> None:
-        try:
-            outcome.wait(level, timeout_s)
-        except UnavailableError as error:
-            if waiting.future.done():
-                raise
-            withdrawn = UnavailableError(
-                "the server did not take it in time, try again",
-                write=waiting.request,
-                url=self._connection.url,
-            )
-            with self._lock:
-                if waiting.future.done():
-                    waiting.future.result()
-                elif not waiting.is_sent:
-                    waiting.is_withdrawn = True
-                    waiting.future.set_exception(withdrawn)
-                    raise withdrawn from error
-                else:
-                    raise UnknownError(error) from error
-
     # --- on the loop ---
 
     async def _drain(self) -> None:
-        while batch := self._taken():
+        while batch := self._queue.taken():
             try:
                 await self._store(batch)
             except (asyncio.CancelledError, GeneratorExit):
-                self._fail(batch, closed_log())
+                self._queue.fail(batch, closed_log())
                 raise
             except ApiRefusedError as error:
-                self._fail(batch, refused(error, self._connection.url))
+                self._queue.fail(batch, refused(error, self._connection.url))
             except StrandlineError as error:
-                self._fail(batch, error)
+                self._queue.fail(batch, error)
             except Exception as error:  # noqa: BLE001 - No append is left without an outcome.
-                self._fail(batch, UnknownError(error))
-
-    def _taken(self) -> list[WaitingAppend]:
-        with self._lock:
-            batch: list[WaitingAppend] = []
-            size = 0
-            while self._queue and len(batch) < _REQUESTS_MAX:
-                size += self._queue[0].size_bytes
-                if batch and size > _BYTES_MAX:
-                    break
-                batch.append(self._queue.popleft())
-            self._is_draining = bool(batch)
-            self._under_way = batch
-            return batch
-
-    def _fail(self, batch: list[WaitingAppend], error: StrandlineError) -> None:
-        with self._lock:
-            for each in batch:
-                if each.future.done():
-                    continue
-                found: StrandlineError = copy(error)
-                if each.is_sent and not isinstance(error, UnknownError):
-                    found = UnknownError(error)
-                elif isinstance(found, UnavailableError):
-                    found.write = each.request
-                each.future.set_exception(found)
+                self._queue.fail(batch, UnknownError(error))
 
     async def _store(self, batch: list[WaitingAppend]) -> None:
         """Decide on appends and store them, again and again until no other writer is in between."""
@@ -241,34 +113,21 @@ class JetStreamLane:
         while True:
             if head is None:
                 head, is_fresh = await self._loaded_head(), True
-            with self._lock:
-                batch = [each for each in batch if not each.is_withdrawn]
+            batch = self._queue.without_withdrawn(batch)
             known = None
             if any(each.request.has_identity for each in batch):
                 known = await self.identities.catch_up(head)
             fenced = FencedHead(head, known)
-            results = self._decide(batch, fenced)
+            results = fenced.apply_each(batch, self._connection.clock, self._chain)
             is_final = is_fresh or not any(isinstance(each, Exception) for each in results)
             if fenced.records:
                 is_final = await self._publish(batch, fenced, head, tries)
             if is_final:
                 break
             head, is_fresh = None, False
-        self._settle(batch, results)
+        self._queue.settle(batch, results)
         if self.identities.unsaved >= _UNSAVED_MAX:
             await self._save_identities()
-
-    def _settle(
-        self, batch: list[WaitingAppend], results: "list[Placement | StrandlineError]"
-    ) -> None:
-        with self._lock:
-            for each, result in zip(batch, results, strict=True):
-                if each.is_withdrawn:
-                    continue
-                if isinstance(result, Exception):
-                    each.future.set_exception(result)
-                else:
-                    each.future.set_result(result)
 
     async def _loaded_head(self) -> StreamHead:
         """Return the end as it is now; begin an epoch if acknowledged records are missing."""
@@ -297,18 +156,6 @@ class JetStreamLane:
         # Where that failed, another time will do.
         self.identities.unsaved = 0
 
-    def _decide(
-        self, batch: list[WaitingAppend], fenced: FencedHead
-    ) -> "list[Placement | StrandlineError]":
-        results: list[Placement | StrandlineError] = []
-        for each in batch:
-            try:
-                now_us = self._connection.clock.now_us()
-                results.append(fenced.apply(each.request, now_us, self._chain))
-            except StrandlineError as error:
-                results.append(error)
-        return results
-
     async def _publish(
         self, batch: list[WaitingAppend], fenced: FencedHead, head: StreamHead, tries: NatsTries
     ) -> bool:
@@ -322,19 +169,19 @@ class JetStreamLane:
         messages[0] = (f"{self.partition.subject}.{subject}", messages[0][1], expected)
         was_lost = False
         while True:
-            if not self._begin_sending(batch):
+            if not self._queue.begin_sending(batch):
                 return False
             try:
                 sent = in_batch(self._connection, messages)
                 answer_of(await self._connection.request_all(sent))
                 break
             except NotSentError as error:
-                self._set_sent(batch, is_sent=was_lost)
+                self._queue.set_sent(batch, is_sent=was_lost)
                 await self._check_dropped()
                 await tries.rest(error)
             except InvalidError:
                 # The server has refused it, for want of rights.
-                self._set_sent(batch, is_sent=was_lost)
+                self._queue.set_sent(batch, is_sent=was_lost)
                 raise
             except LostError as error:
                 was_lost = True
@@ -345,9 +192,9 @@ class JetStreamLane:
                     if was_lost and await self._is_stored(frames[0].id, head.sequence + 1):
                         break
                     # Another writer was first, and what was sent never will be stored.
-                    self._set_sent(batch, is_sent=False)
+                    self._queue.set_sent(batch, is_sent=False)
                     return False
-                self._set_sent(batch, is_sent=was_lost)
+                self._queue.set_sent(batch, is_sent=was_lost)
                 if not error.is_passing and error.code not in BATCH_INCOMPLETE:
                     raise
                 await tries.rest(error)
@@ -375,20 +222,6 @@ class JetStreamLane:
         self._stored = head_after(frames[-1], last)
         self._losses = self._connection.losses
         self.partition.advance(self._stored)
-
-    def _begin_sending(self, batch: list[WaitingAppend]) -> bool:
-        """Let no caller withdraw from now on; False if one of them has."""
-        with self._lock:
-            if any(each.is_withdrawn for each in batch):
-                return False
-            for each in batch:
-                each.is_sent = True
-            return True
-
-    def _set_sent(self, batch: list[WaitingAppend], *, is_sent: bool) -> None:
-        with self._lock:
-            for each in batch:
-                each.is_sent = is_sent
 
     async def _is_stored(self, name: bytes, sequence: int) -> bool:
         frame = await self.partition.frame(sequence)

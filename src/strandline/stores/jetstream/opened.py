@@ -11,14 +11,18 @@ from strandline.clock import Clock
 from strandline.log.store import Capabilities, Reach
 from strandline.stores.jetstream.address import parse_address
 from strandline.stores.jetstream.connection import NatsConnection
-from strandline.stores.jetstream.errors import STREAM_NOT_FOUND, ApiRefusedError, LostError
+from strandline.stores.jetstream.errors import (
+    STREAM_NOT_FOUND,
+    ApiRefusedError,
+)
 from strandline.stores.jetstream.keyed import KeyedStream
 from strandline.stores.jetstream.streams import LogNames, LogStream
+from strandline.stores.log_format import LOG_FORMAT, check_format
+from strandline.stores.lost_answer import LostError
 from strandline.values import CorruptError, Durability, InvalidError, Mode
 
 #: The first server with atomic batches.
 VERSION_MIN: Final = 2, 12, 0
-_FORMAT: Final = 1
 _PING: Final = "$SYS.REQ.SERVER.PING.JSZ"
 _SERVERS_S: Final = 3.0
 _UNSEEN: Final = (
@@ -65,7 +69,7 @@ async def open_log(
             )
         wanted = replicas or 1
         await LogStream(connection, names.stream).create(names.keyed_config(wanted))
-        new = LogValue(_FORMAT, new_id, wanted)
+        new = LogValue(LOG_FORMAT, new_id, wanted)
         await keyed.put(subject, msgspec.msgpack.encode(new), 0)
 
 
@@ -89,12 +93,7 @@ async def known_log(connection: NatsConnection, names: LogNames) -> LogValue | N
 
 
 def _checked(found: LogValue, replicas: int | None, url: str) -> OpenedLog:
-    if found.format > _FORMAT:
-        raise InvalidError(
-            "this log was written by a newer version of strandline, upgrade to use it",
-            url=url,
-            format=found.format,
-        )
+    check_format(found.format, url)
     if replicas is not None and replicas != found.replicas:
         raise InvalidError(
             "this log was made with another number of replicas, leave the option out",

@@ -1,22 +1,19 @@
 """What a process knows of one partition: its marks, its end, and where offsets are."""
 
 import asyncio
-from bisect import bisect_right
-from typing import Final, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
 import msgspec
 
 from strandline.log.store import PartitionState, dropped
+from strandline.stores.frame_places import FramePlaces
 from strandline.stores.jetstream.connection import NatsConnection
 from strandline.stores.jetstream.errors import STREAM_NOT_FOUND, ApiRefusedError
 from strandline.stores.jetstream.frames import MessageFrame, decode_frame
 from strandline.stores.jetstream.keyed import KeyedStream, SubjectValue
 from strandline.stores.jetstream.streams import LogNames, LogStream
 from strandline.values import CorruptError, Epoch, Marks, Offset, StrandlineError, Topic
-
-#: How many places of frames a process remembers for each partition.
-_PLACES_MAX: Final = 4096
 
 
 class PartitionMarks(msgspec.Struct, array_like=True, frozen=True):
@@ -60,38 +57,6 @@ class StreamHead(NamedTuple):
     #: What all records count that there ever were.
     bytes_total: int
     identity_sequence: int
-
-
-class FramePlaces:
-    """Where frames are, as far as a process has met them. For one event loop."""
-
-    def __init__(self) -> None:
-        # Invariant: both rise, and the frame that begins at starts[i] has sequences[i].
-        self._starts: list[int] = []
-        self._sequences: list[int] = []
-
-    def note(self, start: int, sequence: int) -> None:
-        """Remember where a frame begins."""
-        index = bisect_right(self._starts, start)
-        if index and self._starts[index - 1] == start:
-            return
-        self._starts.insert(index, start)
-        self._sequences.insert(index, sequence)
-        if len(self._starts) > _PLACES_MAX:
-            del self._starts[1::2]
-            del self._sequences[1::2]
-
-    def around(self, offset: int) -> tuple[tuple[int, int] | None, tuple[int, int] | None]:
-        """Return the nearest frames that begin at or before an offset, and after it."""
-        index = bisect_right(self._starts, offset)
-        before = (self._starts[index - 1], self._sequences[index - 1]) if index else None
-        after = (self._starts[index], self._sequences[index]) if index < len(self._starts) else None
-        return before, after
-
-    def clear(self) -> None:
-        """Forget everything."""
-        self._starts.clear()
-        self._sequences.clear()
 
 
 class JetStreamPartition:

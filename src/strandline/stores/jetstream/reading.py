@@ -1,22 +1,11 @@
 """Reading the records of a partition, a bounded page at a time."""
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
-
-from strandline.log.draft import load
 from strandline.log.record_lists import StoredRecord
-from strandline.stores.jetstream.errors import LostError
+from strandline.stores.frame_pages import FramePages
 from strandline.stores.jetstream.frames import decode_frame
 from strandline.stores.jetstream.partition import JetStreamPartition, StreamHead
-from strandline.values import CorruptError, Partition, Record, TrimmedError, ValueKind
-
-
-class FrameSpan(NamedTuple):
-    """What one call reads: [start, end), within a limit; None is no limit."""
-
-    start: int
-    end: int
-    bytes_max: int | None = None
+from strandline.stores.lost_answer import LostError
+from strandline.values import CorruptError, TrimmedError, ValueKind
 
 
 class FrameReader:
@@ -26,31 +15,12 @@ class FrameReader:
         self._partition = partition
         self._head = head
         self._kind = kind
-
-    def records(self, span: FrameSpan) -> Iterator[Record]:
-        """Yield the records of `span`."""
-        name, number = self._partition.topic.name, Partition(self._partition.number)
-        for page in self.pages(span):
-            for each in page:
-                yield Record(
-                    *(name, number, each.offset, each.timestamp_us, each.key, each.tenant),
-                    value=load(self._kind, each.body, each.key),
-                )
-
-    def pages(self, span: FrameSpan) -> Iterator[Sequence[StoredRecord]]:
-        """Yield the entries of `span` in lists of a bounded size."""
-        start, total, limit = span.start, 0, span.bytes_max
-        while start < span.end and limit != 0:
-            page = self._partition.connection.run(self._page(start, span.end))
-            count = 0
-            for each in page:
-                total += each.size_bytes
-                if limit is not None and total > limit and start + count > span.start:
-                    yield page[:count]
-                    return
-                count += 1
-            yield page
-            start += count
+        run = partition.connection.run
+        pages = FramePages(
+            *(partition.topic, partition.number, kind),
+            lambda start, end: run(self._page(start, end)),
+        )
+        self.records, self.pages = pages.records, pages.pages
 
     async def one(self, offset: int) -> StoredRecord:
         """Return the entry at an offset that is kept."""

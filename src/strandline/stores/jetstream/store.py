@@ -26,6 +26,8 @@ from strandline.log.record_batches import record_batches
 from strandline.log.results import TopicName
 from strandline.log.store import AppendRequest, DroppedError, PartitionState, Trimmed
 from strandline.stores.closing import close_each
+from strandline.stores.engine_topic import EngineTopic
+from strandline.stores.frame_pages import FrameSpan
 from strandline.stores.jetstream.address import SYSTEM_VARIABLE, parse_address
 from strandline.stores.jetstream.claims import JetStreamClaim, JetStreamClaims
 from strandline.stores.jetstream.connection import NatsConnection
@@ -33,9 +35,9 @@ from strandline.stores.jetstream.keyed import KeyedStream, SubjectValue
 from strandline.stores.jetstream.lane import JetStreamLane
 from strandline.stores.jetstream.opened import capabilities, open_log
 from strandline.stores.jetstream.partition import JetStreamPartition
-from strandline.stores.jetstream.reading import FrameReader, FrameSpan
+from strandline.stores.jetstream.reading import FrameReader
 from strandline.stores.jetstream.streams import LogNames
-from strandline.stores.jetstream.topics import JetStreamTopic, JetStreamTopics
+from strandline.stores.jetstream.topics import JetStreamTopics
 from strandline.stores.jetstream.trimming import begin_at, release
 from strandline.stores.jetstream.watching import JetStreamPlace, JetStreamWatches
 from strandline.values import (
@@ -117,27 +119,27 @@ class JetStreamStore:
 
     # --- topics ---
 
-    def topics(self) -> Sequence[JetStreamTopic]:
+    def topics(self) -> Sequence[EngineTopic]:
         return self._connection.run(self._topics.all())
 
     def find_topic(
         self, tenant: Tenant | None, name: str, *, fresh: bool = False
-    ) -> JetStreamTopic | None:
+    ) -> EngineTopic | None:
         del fresh
         return self._connection.run(self._topics.find(tenant, name))
 
-    def find_topic_id(self, topic_id: UUID) -> JetStreamTopic | None:
+    def find_topic_id(self, topic_id: UUID) -> EngineTopic | None:
         return self._connection.run(self._topics.find_id(topic_id))
 
     def create_topic(
         self, name: str, tenant: Tenant | None, settings: TopicSettings
-    ) -> JetStreamTopic:
+    ) -> EngineTopic:
         topic = Topic(name, self._clock.new_id(), tenant)
-        made = JetStreamTopic(topic, settings, self._clock.now_us())
+        made = EngineTopic(topic, settings, self._clock.now_us())
         return self._connection.run(self._topics.create(made))
 
     def change_settings(
-        self, topic: JetStreamTopic, change: Callable[[TopicSettings], TopicSettings]
+        self, topic: EngineTopic, change: Callable[[TopicSettings], TopicSettings]
     ) -> TopicSettings:
         while True:
             version, present = self._connection.run(self._topics.present(topic))
@@ -146,7 +148,7 @@ class JetStreamStore:
             if self._connection.run(self._topics.store_settings(present, settings, version)):
                 return settings
 
-    def drop_topic(self, topic: JetStreamTopic) -> None:
+    def drop_topic(self, topic: EngineTopic) -> None:
         self._connection.run(self._topics.drop(topic))
         with self._lock:
             gone = [place for place in self._lanes if place[0] == topic.topic.id]
@@ -164,7 +166,7 @@ class JetStreamStore:
 
     def append(
         self,
-        topic: JetStreamTopic,
+        topic: EngineTopic,
         partition: int,
         request: AppendRequest,
         level: Durability,
@@ -175,26 +177,24 @@ class JetStreamStore:
         lane = self._lane(topic, partition)
         return lane.append(request, level, timeout_s, may_wait=may_wait)
 
-    def marks(self, topic: JetStreamTopic, partition: int) -> Marks:
+    def marks(self, topic: EngineTopic, partition: int) -> Marks:
         return self.state(topic, partition).marks
 
-    def state(self, topic: JetStreamTopic, partition: int) -> PartitionState:
+    def state(self, topic: EngineTopic, partition: int) -> PartitionState:
         found = self._partition(topic, partition)
         return self._connection.run(found.state(is_durable=self._is_durable))
 
-    def read(self, topic: JetStreamTopic, partition: int, wanted: ReadRange) -> Iterator[Record]:
+    def read(self, topic: EngineTopic, partition: int, wanted: ReadRange) -> Iterator[Record]:
         reader, span = self._span(topic, partition, wanted)
         return reader.records(span)
 
-    def read_batches(
-        self, topic: JetStreamTopic, partition: int, wanted: ReadRange
-    ) -> RecordBatches:
+    def read_batches(self, topic: EngineTopic, partition: int, wanted: ReadRange) -> RecordBatches:
         reader, span = self._span(topic, partition, wanted)
         kind = topic.settings.value_kind
         return record_batches(kind, Partition(partition), lambda: reader.pages(span))
 
     def _span(
-        self, topic: JetStreamTopic, partition: int, wanted: ReadRange
+        self, topic: EngineTopic, partition: int, wanted: ReadRange
     ) -> tuple[FrameReader, FrameSpan]:
         found = self._partition(topic, partition)
         marks, head = self._connection.run(found.ends())
@@ -205,9 +205,7 @@ class JetStreamStore:
         reader = FrameReader(found, head, topic.settings.value_kind)
         return reader, FrameSpan(wanted.start, stop, wanted.bytes_max)
 
-    def history(
-        self, topic: JetStreamTopic, partition: int, start: int, end: int | None
-    ) -> History:
+    def history(self, topic: EngineTopic, partition: int, start: int, end: int | None) -> History:
         found, settings = self._partition(topic, partition), topic.settings
         marks, head = self._connection.run(found.ends())
         reader = FrameReader(found, head, settings.value_kind)
@@ -226,7 +224,7 @@ class JetStreamStore:
         chain = self._chain(topic, partition)
         return History(Partition(partition), low, high, chain, anchor, settings.proof, pieces)
 
-    def segments(self, topic: JetStreamTopic, partition: int) -> Sequence[Segment]:
+    def segments(self, topic: EngineTopic, partition: int) -> Sequence[Segment]:
         found = self._partition(topic, partition)
         while True:
             marks, head = self._connection.run(found.ends())
@@ -244,7 +242,7 @@ class JetStreamStore:
             run = Offset(marks.oldest), Offset(head.next), size, oldest.timestamp_us, head.last_us
             return [Segment(*run, is_sealed=False, location=None)]
 
-    def trim(self, topic: JetStreamTopic, partition: int, low: int) -> Trimmed:
+    def trim(self, topic: EngineTopic, partition: int, low: int) -> Trimmed:
         lane = self._lane(topic, partition)
         done = self._connection.run(release(lane.partition, lane.identities, low, low))
         high = max(done.head.next, done.marks.oldest)
@@ -252,18 +250,18 @@ class JetStreamStore:
         marks = Marks(Offset(done.marks.low), Offset(high), Offset(durable))
         return Trimmed(marks, is_released=done.is_released)
 
-    def evict(self, topic: JetStreamTopic, partition: int, before: int) -> Offset:
+    def evict(self, topic: EngineTopic, partition: int, before: int) -> Offset:
         lane = self._lane(topic, partition)
         done = self._connection.run(release(lane.partition, lane.identities, 0, before))
         return Offset(done.marks.oldest)
 
-    def sync(self, topic: JetStreamTopic, partition: int) -> None:
+    def sync(self, topic: EngineTopic, partition: int) -> None:
         """What is acknowledged is as durable as the servers can make it."""
 
     def flush(self) -> None:
         """What is acknowledged is as durable as the servers can make it."""
 
-    def identities(self, topic: JetStreamTopic, partition: int) -> IdentityState:
+    def identities(self, topic: EngineTopic, partition: int) -> IdentityState:
         lane = self._lane(topic, partition)
 
         async def look() -> IdentityState:
@@ -275,7 +273,7 @@ class JetStreamStore:
 
     def begin_at(
         self,
-        topic: JetStreamTopic,
+        topic: EngineTopic,
         partition: int,
         start: int,
         anchor: bytes | None,
@@ -287,28 +285,26 @@ class JetStreamStore:
 
     # --- keys ---
 
-    def keys(self, topic: JetStreamTopic) -> Mapping[str, bytes]:
+    def keys(self, topic: EngineTopic) -> Mapping[str, bytes]:
         return self._connection.run(self._keys(topic))
 
-    async def _keys(self, topic: JetStreamTopic) -> Mapping[str, bytes]:
+    async def _keys(self, topic: EngineTopic) -> Mapping[str, bytes]:
         pattern = self._names.keyed("k", topic.topic.id.hex, "*")
         subjects = await self._keyed.subjects(pattern)
         values = await asyncio.gather(*map(self._keyed.get, subjects))
         pairs = zip(subjects, values, strict=True)
         return dict(_pair(subject, value) for subject, value in pairs if value is not None)
 
-    def get_key(self, topic: JetStreamTopic, key: str) -> bytes | None:
+    def get_key(self, topic: EngineTopic, key: str) -> bytes | None:
         subject = self._key_subject(topic, key)
         found = self._connection.run(self._keyed.get(subject))
         return None if found is None else _pair(subject, found)[1]
 
-    def put_key(
-        self, topic: JetStreamTopic, key: str, value: bytes, expected: bytes | None
-    ) -> bool:
+    def put_key(self, topic: EngineTopic, key: str, value: bytes, expected: bytes | None) -> bool:
         return self._connection.run(self._put_key(topic, key, value, expected))
 
     async def _put_key(
-        self, topic: JetStreamTopic, key: str, value: bytes, expected: bytes | None
+        self, topic: EngineTopic, key: str, value: bytes, expected: bytes | None
     ) -> bool:
         subject = self._key_subject(topic, key)
         pair = msgspec.msgpack.encode((key, value))
@@ -322,10 +318,10 @@ class JetStreamStore:
             if await self._keyed.put(subject, pair, sequence) is not None:
                 return True
 
-    def remove_key(self, topic: JetStreamTopic, key: str) -> bool:
+    def remove_key(self, topic: EngineTopic, key: str) -> bool:
         return self._connection.run(self._keyed.remove(self._key_subject(topic, key))) > 0
 
-    def _key_subject(self, topic: JetStreamTopic, key: str) -> str:
+    def _key_subject(self, topic: EngineTopic, key: str) -> str:
         # A subject may not have every character, and is short.
         digest = hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()[:_KEY_HEX]
         return self._names.keyed("k", topic.topic.id.hex, digest)
@@ -335,9 +331,7 @@ class JetStreamStore:
     def claim(self, place: ConsumerPlace) -> JetStreamClaim:
         return self._claims.take(place)
 
-    def watch(
-        self, find: Callable[[TopicName], JetStreamTopic], *, durable_only: bool
-    ) -> LocalWatch:
+    def watch(self, find: Callable[[TopicName], EngineTopic], *, durable_only: bool) -> LocalWatch:
         return self._watches.open(find, durable_only=durable_only)
 
     def beside(self, name: str) -> str | None:
@@ -374,11 +368,11 @@ class JetStreamStore:
 
     # --- inside ---
 
-    def _lane(self, topic: JetStreamTopic, partition: int) -> JetStreamLane:
+    def _lane(self, topic: EngineTopic, partition: int) -> JetStreamLane:
         place = topic.topic.id, partition
         return self._lanes.get(place) or self._new_lane(topic, partition)
 
-    def _new_lane(self, topic: JetStreamTopic, partition: int) -> JetStreamLane:
+    def _new_lane(self, topic: EngineTopic, partition: int) -> JetStreamLane:
         own = JetStreamPartition(self._connection, self._keyed, self._names, topic.topic, partition)
         chain = self._chain(topic, partition)
         lane = JetStreamLane(own, chain, self.capabilities.durability_max)
@@ -388,10 +382,10 @@ class JetStreamStore:
             # Another thread may have been first.
             return self._lanes.setdefault((topic.topic.id, partition), lane)
 
-    def _partition(self, topic: JetStreamTopic, partition: int) -> JetStreamPartition:
+    def _partition(self, topic: EngineTopic, partition: int) -> JetStreamPartition:
         return self._lane(topic, partition).partition
 
-    def _chain(self, topic: JetStreamTopic, partition: int) -> Chain:
+    def _chain(self, topic: EngineTopic, partition: int) -> Chain:
         return Chain(self.id, topic.topic.id, partition, topic.settings.value_kind)
 
     def _end_of(self, place: JetStreamPlace) -> int | None:

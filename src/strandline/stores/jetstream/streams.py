@@ -12,8 +12,8 @@ from strandline.stores.jetstream.errors import (
     NAME_IN_USE,
     STREAM_NOT_FOUND,
     ApiRefusedError,
-    LostError,
 )
+from strandline.stores.lost_answer import LostError
 
 #: Frames without identities, and with: the latter can be read by themselves.
 PLAIN: Final = "a"

@@ -2,42 +2,21 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
-
-import msgspec
 
 from strandline.log.chain import Chain
 from strandline.log.store import dropped
 from strandline.log.topics import check_new_topic
+from strandline.stores.engine_topic import EngineTopic, decode_topic, encode_topic
 from strandline.stores.jetstream.connection import NatsConnection
 from strandline.stores.jetstream.keyed import KeyedStream
 from strandline.stores.jetstream.partition import PartitionMarks
 from strandline.stores.jetstream.streams import LogNames, LogStream
-from strandline.values import CorruptError, InvalidError, Tenant, Topic, TopicSettings
+from strandline.values import InvalidError, Tenant, TopicSettings
 
 #: How many streams are made or removed at the same time.
 _AT_ONCE: Final = 16
-
-
-class TopicValue(msgspec.Struct, array_like=True, frozen=True):
-    """A topic as it is stored."""
-
-    id: UUID
-    name: str
-    tenant: str | None
-    settings: bytes
-    created_at_us: int
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class JetStreamTopic:
-    """Implements StoredTopic."""
-
-    topic: Topic
-    settings: TopicSettings
-    created_at_us: int
 
 
 class JetStreamTopics:
@@ -56,29 +35,29 @@ class JetStreamTopics:
         self._replicas = replicas
         self._version = names.keyed("v")
         self._seen = -1
-        self._known: dict[UUID, JetStreamTopic] = {}
+        self._known: dict[UUID, EngineTopic] = {}
         #: Topics whose drop was decided, and perhaps cut short.
         self._unfinished: set[UUID] = set()
         self.log_id: UUID = UUID(int=0)
 
-    async def all(self) -> Sequence[JetStreamTopic]:
+    async def all(self) -> Sequence[EngineTopic]:
         """Return the topics of every tenant."""
         await self._look()
         return tuple(self._known.values())
 
-    async def find(self, tenant: Tenant | None, name: str) -> JetStreamTopic | None:
+    async def find(self, tenant: Tenant | None, name: str) -> EngineTopic | None:
         """Return the topic; None if there is none."""
         for each in await self.all():
             if each.topic.name == name and each.topic.tenant == tenant:
                 return each
         return None
 
-    async def find_id(self, topic_id: UUID) -> JetStreamTopic | None:
+    async def find_id(self, topic_id: UUID) -> EngineTopic | None:
         """Return the topic of this id; None if there is none."""
         await self._look()
         return self._known.get(topic_id)
 
-    async def create(self, made: JetStreamTopic) -> JetStreamTopic:
+    async def create(self, made: EngineTopic) -> EngineTopic:
         """Return the topic that is there, or this new one."""
         name, tenant, settings = made.topic.name, made.topic.tenant, made.settings
         has_streams = False
@@ -99,19 +78,19 @@ class JetStreamTopics:
             if not has_streams:
                 await self._add_partitions(made, range(settings.partitions))
                 has_streams = True
-            if await self._change(version, made.topic.id, _encoded(made)):
+            if await self._change(version, made.topic.id, encode_topic(made)):
                 return made
 
     async def store_settings(
-        self, topic: JetStreamTopic, settings: TopicSettings, version: int
+        self, topic: EngineTopic, settings: TopicSettings, version: int
     ) -> bool:
         """Replace the settings, if no topic has changed since `version`; return whether."""
-        changed = JetStreamTopic(topic.topic, settings, topic.created_at_us)
+        changed = EngineTopic(topic.topic, settings, topic.created_at_us)
         added = range(topic.settings.partitions, settings.partitions)
         await self._add_partitions(changed, added)
-        return await self._change(version, topic.topic.id, _encoded(changed))
+        return await self._change(version, topic.topic.id, encode_topic(changed))
 
-    async def present(self, topic: JetStreamTopic) -> tuple[int, JetStreamTopic]:
+    async def present(self, topic: EngineTopic) -> tuple[int, EngineTopic]:
         """Return the topic as it is now, and at which version; DroppedError if it is gone."""
         version = await self._look()
         found = self._known.get(topic.topic.id)
@@ -119,7 +98,7 @@ class JetStreamTopics:
             raise dropped(topic.topic)
         return version, found
 
-    async def drop(self, topic: JetStreamTopic) -> None:
+    async def drop(self, topic: EngineTopic) -> None:
         """Remove a topic and all that belongs to it."""
         while True:
             version = await self._look_and_finish()
@@ -152,7 +131,7 @@ class JetStreamTopics:
             self._known = {}
             for subject, value in zip(subjects, values, strict=True):
                 if value is not None and value.value:
-                    topic = _decoded(value.value, subject, value.sequence)
+                    topic = decode_topic(value.value, subject, value.sequence)
                     self._known[topic.topic.id] = topic
                 elif value is not None:
                     self._unfinished.add(UUID(hex=subject.rpartition(".")[2]))
@@ -179,17 +158,17 @@ class JetStreamTopics:
             await self._keyed.remove(self._names.keyed(kind, topic_id.hex, ">"))
         await self._keyed.remove(self._names.keyed("t", topic_id.hex))
 
-    async def _discard(self, made: JetStreamTopic, *, has_streams: bool) -> None:
+    async def _discard(self, made: EngineTopic, *, has_streams: bool) -> None:
         if has_streams:
             await self._finish_drop(made.topic.id)
 
-    async def _add_partitions(self, topic: JetStreamTopic, numbers: range) -> None:
+    async def _add_partitions(self, topic: EngineTopic, numbers: range) -> None:
         """Make empty partitions with these numbers; they may be there already."""
         for at in range(numbers.start, numbers.stop, _AT_ONCE):
             some = range(at, min(at + _AT_ONCE, numbers.stop))
             await asyncio.gather(*(self._add_partition(topic, number) for number in some))
 
-    async def _add_partition(self, topic: JetStreamTopic, number: int) -> None:
+    async def _add_partition(self, topic: EngineTopic, number: int) -> None:
         topic_id, settings = topic.topic.id, topic.settings
         origin = None
         if settings.proof:
@@ -201,20 +180,3 @@ class JetStreamTopics:
         config = self._names.partition_config(topic_id, number, self._replicas)
         # Where the marks are there already, they stay.
         await asyncio.gather(stream.create(config), self._keyed.put(subject, marks.to_bytes(), 0))
-
-
-def _encoded(topic: JetStreamTopic) -> bytes:
-    identity, settings = topic.topic, topic.settings.to_json()
-    return msgspec.msgpack.encode(
-        TopicValue(identity.id, identity.name, identity.tenant, settings, topic.created_at_us)
-    )
-
-
-def _decoded(value: bytes, subject: str, sequence: int) -> JetStreamTopic:
-    try:
-        found = msgspec.msgpack.decode(value, type=TopicValue)
-        tenant = None if found.tenant is None else Tenant(found.tenant)
-        settings = TopicSettings.from_json(found.settings)
-        return JetStreamTopic(Topic(found.name, found.id, tenant), settings, found.created_at_us)
-    except (msgspec.DecodeError, msgspec.ValidationError, InvalidError) as error:
-        raise CorruptError("this topic cannot be read", file=subject, position=sequence) from error

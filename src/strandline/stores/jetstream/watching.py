@@ -8,9 +8,9 @@ from typing import Final, NamedTuple
 from nats.aio.msg import Msg
 
 from strandline.log.watches import Watches
+from strandline.stores.engine_topic import EngineTopic
 from strandline.stores.jetstream.connection import NatsConnection
 from strandline.stores.jetstream.streams import LogNames
-from strandline.stores.jetstream.topics import JetStreamTopic
 from strandline.values import StrandlineError, Topic
 
 #: An announcement can get lost with its connection.
@@ -25,7 +25,7 @@ class JetStreamPlace(NamedTuple):
     durable_only: bool
 
 
-class JetStreamWatches(Watches[JetStreamPlace, JetStreamTopic]):
+class JetStreamWatches(Watches[JetStreamPlace, EngineTopic]):
     """The watches of a log on JetStream."""
 
     def __init__(
@@ -37,7 +37,7 @@ class JetStreamWatches(Watches[JetStreamPlace, JetStreamTopic]):
         super().__init__(connection.clock, _place, end, lambda: JetStreamChanges(connection, names))
 
 
-def _place(topic: JetStreamTopic, partition: int, durable_only: bool) -> JetStreamPlace:
+def _place(topic: EngineTopic, partition: int, durable_only: bool) -> JetStreamPlace:
     return JetStreamPlace(topic.topic, partition, durable_only)
 
 

@@ -1,0 +1,149 @@
+"""Where a log on Kafka is: the brokers, its prefix, and how to be let in."""
+
+import os
+import re
+from typing import Any, Final, NamedTuple
+from urllib.parse import unquote
+
+from strandline.io import SystemIo, real_path
+from strandline.stores.url_options import url_options
+from strandline.values import InvalidError
+
+PREFIX_DEFAULT: Final = "strandline"
+PASSWORD_VARIABLE: Final = "STRANDLINE_KAFKA_PASSWORD"  # noqa: S105 - Its name.
+CLIENT_VARIABLE: Final = "STRANDLINE_KAFKA_CLIENT_FILE"
+_FORM: Final = "kafka://HOST:PORT/PREFIX"
+_URL: Final = re.compile(
+    r"kafka:(?://)?(?:(?P<who>[^@/?]*)@)?(?P<brokers>[^@/?]+)(?:/(?P<prefix>[^?/]*))?"
+)
+_BROKER: Final = re.compile(r"(?:\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+)(?P<port>:[0-9]{1,5})?")
+_PREFIX: Final = re.compile(r"[a-z][a-z0-9_]{0,39}")
+_PORT: Final = ":9092"
+_FILE_BYTES_MAX: Final = 1 << 20
+_SYNCS: Final = {"always": True, "broker": False}
+_MECHANISM: Final = "SCRAM-SHA-512"
+_IN_URL: Final = frozenset(
+    {"replicas", "sync", "tls", "tls_ca", "tls_cert", "tls_key", "mechanism", "client_file"}
+)
+_FILES: Final = {
+    "tls_ca": "ssl.ca.location",
+    "tls_cert": "ssl.certificate.location",
+    "tls_key": "ssl.key.location",
+}
+
+
+class KafkaAddress(NamedTuple):
+    """What a URL and the options beside it say."""
+
+    prefix: str
+    #: What may be shown: without secrets.
+    shown: str
+    #: What every client of the log is made with.
+    client: dict[str, Any]
+    replicas: int | None
+    #: Whether new topics have flush.messages=1; None where it was not said.
+    is_synced: bool | None
+
+    def __repr__(self) -> str:
+        return f"<KafkaAddress {self.shown}>"
+
+
+def parse_address(url: str, **given: Any) -> KafkaAddress:
+    """Return the address in a URL; InvalidError, without its secrets, if it is none."""
+    before, _, query = url.partition("?")
+    found = _URL.fullmatch(before)
+    brokers = [] if found is None else [_broker(each) for each in found["brokers"].split(",")]
+    if found is None or None in brokers:
+        raise InvalidError(
+            f"this is no URL of Kafka brokers, use {_FORM} and write %40 for @ and %2F for / in a"
+            " password"
+        )
+    prefix = found["prefix"] or PREFIX_DEFAULT
+    if _PREFIX.fullmatch(prefix) is None:
+        say = "the prefix of a log has 1 to 40 of a-z, 0-9 and _, and begins with a letter"
+        raise InvalidError(say, prefix=prefix)
+    options = url_options(query, given, _IN_URL, "Kafka broker")
+    user, _, password = (found["who"] or "").partition(":")
+    servers = ",".join(each for each in brokers if each is not None)
+    client = {**_from_file(options.get("client_file") or os.environ.get(CLIENT_VARIABLE))}
+    client.update(_let_in(options, unquote(user), unquote(password)))
+    client["bootstrap.servers"] = servers
+    shown = f"kafka://{f'{user}@' if user else ''}{servers}/{prefix}"
+    return KafkaAddress(prefix, shown, client, _replicas(options), _is_synced(options))
+
+
+def _broker(text: str) -> str | None:
+    found = _BROKER.fullmatch(text)
+    if found is None:
+        return None
+    return text if found["port"] else text + _PORT
+
+
+def _let_in(options: dict[str, Any], user: str, password: str) -> dict[str, Any]:
+    """Return how a client is let in: TLS, and a user with a password."""
+    client: dict[str, Any] = {}
+    for name, setting in _FILES.items():
+        path = options.get(name)
+        if path is None:
+            continue
+        if not SystemIo().exists(path):
+            raise InvalidError("this file for TLS is not there", option=name, path=path)
+        client[setting] = path
+    has_tls = bool(client) or _flag(options, "tls") is True
+    if user:
+        client["sasl.username"] = user
+        client["sasl.password"] = password or os.environ.get(PASSWORD_VARIABLE, "")
+        client["sasl.mechanism"] = str(options.get("mechanism") or _MECHANISM)
+    if has_tls or user:
+        client["security.protocol"] = (
+            f"{'sasl_' if user else ''}{'ssl' if has_tls else 'plaintext'}"
+        )
+    return client
+
+
+def _from_file(path: str | None) -> dict[str, str]:
+    """Return the settings of the client in a file with lines of the form name=value."""
+    if path is None:
+        return {}
+    io = SystemIo()
+    try:
+        file = io.open(real_path(path), "read")
+        try:
+            text = io.pread(file, _FILE_BYTES_MAX, 0).decode()
+        finally:
+            io.close(file)
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidError("the file of the client cannot be read", client_file=path) from error
+    lines = [line.strip() for line in text.splitlines()]
+    wanted = [line for line in lines if line and not line.startswith("#")]
+    if any("=" not in line for line in wanted):
+        raise InvalidError("a line of this file is not name=value", client_file=path)
+    pairs = (line.partition("=") for line in wanted)
+    return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+def _replicas(options: dict[str, Any]) -> int | None:
+    value = options.get("replicas")
+    if value is None:
+        return None
+    if str(value) not in "123456789":
+        raise InvalidError("replicas are 1 to 9", replicas=value)
+    return int(value)
+
+
+def _is_synced(options: dict[str, Any]) -> bool | None:
+    value = options.get("sync")
+    if value is None:
+        return None
+    if value not in _SYNCS:
+        raise InvalidError("sync is always or broker", sync=value)
+    return _SYNCS[value]
+
+
+def _flag(options: dict[str, Any], name: str) -> bool | None:
+    value = options.get(name)
+    if value is None or isinstance(value, bool):
+        return value
+    if value not in ("true", "false"):
+        raise InvalidError(f"{name} is true or false", value=value)
+    return bool(value == "true")

@@ -1,0 +1,277 @@
+"""The clients of one log: one that sends, one that asks and changes, some that read."""
+
+import contextlib
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any, Final, TypeVar
+
+from confluent_kafka import (
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._config import ConfigResource
+from confluent_kafka.admin._listoffsets import OffsetSpec
+from confluent_kafka.admin._resource import ResourceType
+from confluent_kafka.cimpl import NewPartitions, NewTopic
+
+from strandline.clock import Clock
+from strandline.log.open_state import OpenState
+from strandline.log.patience import patience_s as left_patience_s
+from strandline.stores.kafka.address import KafkaAddress
+from strandline.stores.kafka.errors import (
+    BROKEN,
+    GoneError,
+    MissingError,
+    ThereError,
+    final_error,
+    translated,
+    unreachable,
+)
+from strandline.stores.kafka.fetching import FetchPool, MessagePlace
+from strandline.stores.kafka.tries import KafkaTries
+from strandline.stores.lost_answer import LostError, NotSentError
+from strandline.values import InvalidError
+
+R = TypeVar("R")
+
+#: How large a message is that our topics take: a frame and what Kafka adds.
+MESSAGE_BYTES_MAX: Final = 80 * 1024 * 1024
+_SEND_S: Final = 10.0
+_REQUEST_S: Final = 5.0
+_POLL_S: Final = 0.1
+_CLIENT: Final = {
+    "client.id": "strandline",
+    "reconnect.backoff.max.ms": 500,
+    "socket.keepalive.enable": True,
+    "socket.nagle.disable": True,
+    "topic.metadata.refresh.fast.interval.ms": 20,
+    # Errors come by the callbacks.
+    "log_level": 2,
+}
+#: A frame is sent once at a time, and repeated here: see `Partition.publish`.
+_PRODUCER: Final = {
+    "acks": "all",
+    "linger.ms": 0,
+    "message.max.bytes": MESSAGE_BYTES_MAX,
+    "message.send.max.retries": 0,
+    "message.timeout.ms": int(_SEND_S * 1000),
+    "queue.buffering.max.kbytes": 1 << 20,
+    "request.timeout.ms": int(_REQUEST_S * 1000),
+}
+_LATEST: Final = OffsetSpec.latest()  # type: ignore[no-untyped-call] # It has no types.
+_EARLIEST: Final = OffsetSpec.earliest()  # type: ignore[no-untyped-call] # As above.
+_quiet: Final = logging.getLogger("strandline.kafka")
+
+
+class KafkaClients:
+    """All that talks to the brokers. Any thread may use it."""
+
+    def __init__(
+        self, address: KafkaAddress, *, clock: Clock, connect_timeout_s: float, patience_s: float
+    ) -> None:
+        self.url = address.shown
+        self.clock = clock
+        self.state = OpenState()
+        self.patience_s = patience_s
+        self.closing = threading.Event()
+        #: Rises with each connection that was lost: what was known before may be outdated.
+        self.losses = 0
+        self._refusal: KafkaError | None = None
+        self._settings = {**address.client, **_CLIENT}
+        settings = {**self._settings, "error_cb": self._on_error}
+        try:
+            self._admin = AdminClient(settings)
+            self._producer = Producer({**settings, **_PRODUCER})
+        except KafkaException as error:
+            say = "the client does not take these settings, check the URL and the client's file"
+            raise InvalidError(say, url=self.url, reason=error.args[0].str()) from error
+        self._readers = FetchPool(self.consumer, self.url)
+        self._thread = threading.Thread(
+            target=self._keep_polling, name="strandline-kafka", daemon=True
+        )
+        self._thread.start()
+        try:
+            self._connect(connect_timeout_s)
+        except BaseException:
+            self.close()
+            raise
+
+    def consumer(self, settings: Mapping[str, Any]) -> Consumer:
+        """Return a new consumer, which its caller closes."""
+        own = {"group.id": "strandline", "receive.message.max.bytes": 2 * MESSAGE_BYTES_MAX}
+        return Consumer({**self._settings, **own, **settings})
+
+    def close(self) -> None:
+        """Send what was taken, and end everything. May be repeated."""
+        if self.state.is_inherited or self.state.is_closed:
+            return
+        self.state.close()
+        self.closing.set()
+        self._thread.join()
+        self._readers.close()
+
+    def tries(self, limit_s: float | None = None) -> KafkaTries:
+        """Return how long a call goes on trying; the limit of the call above counts, too."""
+        own_s = left_patience_s(self.clock, self.patience_s) if limit_s is None else limit_s
+        return KafkaTries(self.url, own_s, self.closing)
+
+    # --- messages ---
+
+    def send(self, place: MessagePlace, value: bytes) -> int:
+        """Store a message, and return its offset.
+
+        LostError if no answer comes, NotSentError if it was not stored.
+        """
+        done: Future[int] = Future()
+
+        def delivered(error: KafkaError | None, message: Message) -> None:
+            if error is not None:
+                done.set_exception(translated(error, self.url))
+            else:
+                done.set_result(message.offset() or 0)
+
+        try:
+            self._producer.produce(
+                place.topic, value, partition=place.number, on_delivery=delivered
+            )
+        except BufferError as error:
+            raise NotSentError("too much waits to be sent") from error
+        except KafkaException as error:
+            raise translated(error.args[0], self.url) from error
+        return done.result()
+
+    def ends(self, places: Sequence[MessagePlace]) -> list[int]:
+        """Return the offset after the last message of each; LostError, NotSentError."""
+        return self._offsets(places, _LATEST)
+
+    def first(self, place: MessagePlace) -> int:
+        """Return the offset of the first message that is kept, or of the next one."""
+        return self._offsets([place], _EARLIEST)[0]
+
+    def fetch(self, place: MessagePlace, at: int, stop: int) -> list[Message]:
+        """Return messages that are there; see FetchPool."""
+        self.state.check()
+        return self._readers.fetch(place, at, stop)
+
+    def retried(self, call: Callable[[], R], tries: KafkaTries | None = None) -> R:
+        """Return what a call returns that may be repeated, once it is answered."""
+        tries = self.tries() if tries is None else tries
+        while True:
+            self.state.check()
+            try:
+                return call()
+            except LostError as error:
+                tries.rest(error)
+
+    def delete_before(self, place: MessagePlace, at: int) -> None:
+        """Let go of the messages before an offset."""
+        records = TopicPartition(place.topic, place.number, at)
+        with contextlib.suppress(GoneError):
+            self._answered(self._admin.delete_records([records], request_timeout=_REQUEST_S))
+
+    # --- topics ---
+
+    def create_topic(
+        self, name: str, partitions: int, replicas: int, config: dict[str, str]
+    ) -> None:
+        """Create a topic, unless it is there."""
+        topic = NewTopic(name, partitions, replicas, config=config)
+        with contextlib.suppress(ThereError):
+            self._answered(self._admin.create_topics([topic], request_timeout=_REQUEST_S))
+
+    def refresh(self, topic: str) -> None:
+        """Have all clients look again at a topic that is there: it may have more partitions."""
+        for client in (self._admin, self._producer):
+            # Where it fails, the next call will, too.
+            with contextlib.suppress(KafkaException):
+                client.list_topics(topic, timeout=_REQUEST_S)
+
+    def add_partitions(self, name: str, partitions: int) -> None:
+        """Have a topic have so many partitions, unless it has."""
+        with contextlib.suppress(ThereError):
+            self._answered(
+                self._admin.create_partitions(
+                    [NewPartitions(name, partitions)], request_timeout=_REQUEST_S
+                )
+            )
+
+    def delete_topic(self, name: str) -> None:
+        """Remove a topic, if it is there."""
+        with contextlib.suppress(MissingError):
+            self._answered(self._admin.delete_topics([name], request_timeout=_REQUEST_S))
+
+    def replicas(self, name: str) -> list[tuple[int, int]] | None:
+        """Return for each partition of a topic how many replicas it has, and how many are in
+        sync; None if there is no such topic."""
+        names = TopicCollection([name])
+        try:
+            found = self._answered(self._admin.describe_topics(names, request_timeout=_REQUEST_S))
+        except MissingError:
+            return None
+        return [(len(each.replicas), len(each.isr)) for each in found[0].partitions]
+
+    def settings_of(self, names: Sequence[str]) -> list[dict[str, str]]:
+        """Return the settings of topics."""
+        wanted = [ConfigResource(ResourceType.TOPIC, name) for name in names]
+        asked = self._admin.describe_configs(wanted, request_timeout=_REQUEST_S)
+        found = self._answered({each: asked[each] for each in wanted})
+        return [{name: entry.value for name, entry in each.items()} for each in found]
+
+    def topics_under(self, prefix: str) -> list[str]:
+        """Return the names of the topics that begin so."""
+        try:
+            found = self._admin.list_topics(timeout=_REQUEST_S)
+        except KafkaException as error:
+            raise translated(error.args[0], self.url) from error
+        return sorted(name for name in found.topics if name.startswith(prefix))
+
+    def brokers(self) -> int:
+        """Return how many brokers there are."""
+        asked = self._admin.describe_cluster(request_timeout=_REQUEST_S)
+        return len(self._answered({None: asked})[0].nodes)
+
+    # --- inside ---
+
+    def _offsets(self, places: Sequence[MessagePlace], which: OffsetSpec) -> list[int]:
+        wanted = {TopicPartition(*place): which for place in places}
+        found = self._answered(self._admin.list_offsets(wanted, request_timeout=_REQUEST_S))
+        return [int(each.offset) for each in found]
+
+    def _answered(self, asked: Mapping[Any, "Future[Any]"]) -> list[Any]:
+        """Return the answers of requests in their order; LostError if one does not come."""
+        self.state.check()
+        try:
+            return [each.result() for each in asked.values()]
+        except KafkaException as error:
+            raise translated(error.args[0], self.url) from error
+
+    def _connect(self, timeout_s: float) -> None:
+        try:
+            self.retried(self.brokers, self.tries(timeout_s))
+        except LostError as error:
+            raise unreachable(self.url, error) from error
+        except Exception as error:
+            if self._refusal is not None:
+                refused = final_error(self._refusal, self.url)
+                if refused is not None:
+                    raise refused from error
+            raise
+
+    def _on_error(self, error: KafkaError) -> None:
+        _quiet.debug("kafka: %s", error)
+        if error.code() in BROKEN:
+            self.losses += 1
+        elif final_error(error, self.url) is not None:
+            self._refusal = error
+
+    def _keep_polling(self) -> None:
+        while not self.closing.is_set() or len(self._producer):
+            self._producer.poll(_POLL_S)

@@ -1,0 +1,104 @@
+"""Which writes a partition has seen: those of its last checkpoint, and of the frames since."""
+
+import threading
+from collections.abc import Iterable
+from typing import Final
+
+from strandline.log.identities import Identities, IdentityState
+from strandline.stores.fenced_head import fold
+from strandline.stores.kafka.frames import NO_NAME, PartitionEnd, PlacedFrame
+from strandline.stores.kafka.partition import KafkaPartition
+
+#: No record has an offset as high as this.
+_ALL: Final = 1 << 62
+#: After how many identities, or bytes of frames, they are stored by themselves.
+_UNSAVED_MAX: Final = 20_000
+_UNSAVED_BYTES_MAX: Final = 64 * 1024 * 1024
+
+
+class KafkaIdentities:
+    """The writes that a partition can recognise. Thread-safe, but for what it returns."""
+
+    def __init__(self, partition: KafkaPartition) -> None:
+        self._partition = partition
+        #: Held while identities are read or changed.
+        self.lock = threading.RLock()
+        self._known = Identities()
+        #: Up to which of Kafka's offsets they were folded; None before the first time.
+        self._upto: int | None = None
+        #: The last frame that counts before there.
+        self._name = NO_NAME
+        self._lives = partition.lives
+        self._unsaved = self._unsaved_bytes = 0
+
+    @property
+    def is_worth_saving(self) -> bool:
+        """Whether the next process would have to read much."""
+        has_some = self._unsaved > 0
+        return self._unsaved >= _UNSAVED_MAX or (
+            has_some and self._unsaved_bytes >= _UNSAVED_BYTES_MAX
+        )
+
+    def catch_up(self, end: PartitionEnd) -> Identities:
+        """Return the identities of everything up to `end`; the caller holds the lock.
+
+        GoneError if that end is outdated.
+        """
+        if self._lives != self._partition.lives:
+            self._lives, self._upto = self._partition.lives, None
+        if self._upto is None or end.checkpoint >= self._upto:
+            self._load(end)
+        assert self._upto is not None
+        if end.identified >= self._upto:
+            self._read(self._upto, end)
+        if end.end > self._upto:
+            self._upto, self._name = end.end, end.name
+        return self._known
+
+    def add(self, placed: PlacedFrame) -> None:
+        """Take note of a frame that this process has just stored."""
+        with self.lock:
+            if self._upto == placed.at == placed.frame.claim:
+                self._fold(placed)
+                self._upto, self._name = placed.at + 1, placed.frame.name
+
+    def state(self, end: PartitionEnd, now_us: int | None = None) -> IdentityState:
+        """Return the identities up to `end` as they are stored; without those that expired."""
+        with self.lock:
+            known = self.catch_up(end)
+            if now_us is not None:
+                known.expire(now_us)
+            return known.state()
+
+    def set_saved(self) -> None:
+        """Take note that everything was stored in a checkpoint."""
+        self._unsaved = self._unsaved_bytes = 0
+
+    def forget(self) -> None:
+        """Read them again when they are needed."""
+        self._upto = None
+
+    def _load(self, end: PartitionEnd) -> None:
+        self._known, self._upto, self._name = Identities(), 0, NO_NAME
+        if end.checkpoint >= 0:
+            frame = self._partition.frame(end.checkpoint)
+            if frame.saved is None:
+                raise self._partition.damaged(end.checkpoint)
+            self._known = Identities.of(frame.saved.identities, _ALL)
+            self._upto, self._name = end.checkpoint + 1, frame.name
+        self.set_saved()
+
+    def _read(self, upto: int, end: PartitionEnd) -> None:
+        tail = self._partition.tail_after(self._name)
+        pages: Iterable[list[PlacedFrame]] = [tail or []]
+        if tail is None:
+            pages = self._partition.counted(upto, self._name, end.identified + 1)
+        for page in pages:
+            for each in page:
+                if upto <= each.at < end.end:
+                    self._fold(each)
+
+    def _fold(self, placed: PlacedFrame) -> None:
+        fold(self._known, placed.frame.identities)
+        self._unsaved += len(placed.frame.identities)
+        self._unsaved_bytes += placed.size_bytes

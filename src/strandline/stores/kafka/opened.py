@@ -1,0 +1,118 @@
+"""Finding the log on the brokers, or making it; and how durable its topics are."""
+
+from collections.abc import Sequence
+from typing import Final
+from uuid import UUID
+
+import msgspec
+
+from strandline.log.store import Capabilities, Reach
+from strandline.stores.kafka.address import KafkaAddress
+from strandline.stores.kafka.changes import KeyCondition, KeyPut
+from strandline.stores.kafka.clients import MESSAGE_BYTES_MAX, KafkaClients
+from strandline.stores.kafka.keyed import KeyedLog
+from strandline.stores.kafka.names import KafkaNames, TopicForm
+from strandline.stores.log_format import LOG_FORMAT, check_format
+from strandline.values import CorruptError, Durability, InvalidError, Mode
+
+_LOG: Final = "log"
+
+
+class KafkaLogValue(msgspec.Struct, array_like=True, frozen=True):
+    """What is stored of a log."""
+
+    format: int
+    log_id: UUID
+    replicas: int
+    is_synced: bool
+
+    @property
+    def form(self) -> TopicForm:
+        """How its topics are made."""
+        return TopicForm(self.replicas, self.is_synced)
+
+
+def open_keyed(clients: KafkaClients, names: KafkaNames, form: TopicForm, mode: Mode) -> KeyedLog:
+    """Return the keyed values of a log; with `mode` write of a new one where there is none."""
+    if clients.retried(lambda: clients.replicas(names.keyed)) is None:
+        if mode is not Mode.WRITE:
+            raise _no_log(clients.url)
+        # The broker's own time decides when a claim is over.
+        form.create(clients, names.keyed, 1, **{"message.timestamp.type": "LogAppendTime"})
+    return KeyedLog(clients, names.keyed)
+
+
+def open_log(
+    clients: KafkaClients, keyed: KeyedLog, address: KafkaAddress, mode: Mode, new_id: UUID
+) -> KafkaLogValue:
+    """Return what the log is; with `mode` write, it is made where there is none."""
+    form = form_of(address)
+    while True:
+        keyed.catch_up()
+        found = known_log(keyed)
+        if found is not None:
+            check_format(found.format, clients.url)
+            _check_same("replicas", address.replicas, found.replicas)
+            _check_same("sync", address.is_synced, found.is_synced)
+            return found
+        if mode is not Mode.WRITE:
+            raise _no_log(clients.url)
+        new = KafkaLogValue(LOG_FORMAT, new_id, form.replicas, form.is_synced)
+        put = KeyPut(_LOG, msgspec.msgpack.encode(new))
+        keyed.change([KeyCondition(_LOG, keyed.get(_LOG).version)], [put])
+
+
+def known_log(keyed: KeyedLog) -> KafkaLogValue | None:
+    """Return what is stored of the log; None if there is none."""
+    entry = keyed.get(_LOG)
+    if entry.value is None:
+        return None
+    try:
+        return msgspec.msgpack.decode(entry.value, type=KafkaLogValue)
+    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        raise CorruptError(
+            "what this log is cannot be read", file=_LOG, position=entry.version
+        ) from error
+
+
+def form_of(address: KafkaAddress) -> TopicForm:
+    """Return how the topics of a new log are made."""
+    return TopicForm(address.replicas or 1, address.is_synced is not False)
+
+
+def _check_same(option: str, wanted: int | None, found: int) -> None:
+    if wanted is not None and wanted != found:
+        say = "this log was made with another value of this option, leave it out"
+        raise InvalidError(say, option=option)
+
+
+def _no_log(url: str) -> InvalidError:
+    return InvalidError("there is no log of this name, open it for writing to create one", url=url)
+
+
+def capabilities(clients: KafkaClients, topics: Sequence[str]) -> Capabilities:
+    """Return what the brokers promise for these topics, by their settings."""
+    settings = clients.retried(lambda: clients.settings_of(topics))
+    smallest = min(int(each.get("max.message.bytes", "0")) for each in settings)
+    if smallest < MESSAGE_BYTES_MAX:
+        raise InvalidError(
+            "a topic of this log takes too small messages, set its max.message.bytes again",
+            url=clients.url,
+            found=smallest,
+            needed=MESSAGE_BYTES_MAX,
+        )
+    is_durable, reason = syncing(topics, settings)
+    level = Durability.DURABLE if is_durable else Durability.WRITTEN
+    return Capabilities(level, reason, Reach.NETWORK, has_metrics=True, moves=True)
+
+
+def syncing(topics: Sequence[str], settings: Sequence[dict[str, str]]) -> tuple[bool, str]:
+    """Return whether each topic is synced before it is acknowledged, and how that is known."""
+    pairs = zip(topics, settings, strict=True)
+    late = [name for name, each in pairs if each.get("flush.messages") != "1"]
+    if not late:
+        return True, f"each of its {len(topics)} topics has flush.messages=1"
+    return False, (
+        f"{len(late)} of its {len(topics)} topics have no flush.messages=1, so that a loss of"
+        " power of all replicas can lose what was acknowledged"
+    )

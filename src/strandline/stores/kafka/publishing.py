@@ -1,0 +1,64 @@
+"""Storing one frame at the end of a partition, once, however often it has to be sent."""
+
+from collections.abc import Callable
+
+from strandline.stores.kafka.frames import KafkaFrame, PlacedFrame
+from strandline.stores.kafka.partition import KafkaPartition
+from strandline.stores.kafka.tries import KafkaTries
+from strandline.stores.lost_answer import LostError, NotSentError
+from strandline.values import InvalidError, UnknownError
+
+
+def publish(
+    partition: KafkaPartition,
+    frame: KafkaFrame,
+    tries: KafkaTries,
+    begin: Callable[[], bool] = lambda: True,
+    set_sent: Callable[[bool], None] = lambda _: None,
+) -> bool:
+    """Store a frame, if the one that it comes after is still the last; return whether.
+
+    The same frame is sent again if no answer comes: of its copies one counts at most.
+    `begin` is called before it is sent, and may refuse; `set_sent` with whether it may be
+    stored.
+    """
+    payload = frame.encode()
+    lives, may_be_there = partition.lives, False
+    while begin():
+        try:
+            at = partition.clients.send(partition.place, payload)
+            may_be_there = True
+            if at == frame.claim:
+                # Nothing came between what was known and this frame.
+                partition.advance(PlacedFrame(at, frame, len(payload)))
+                return True
+        except NotSentError as error:
+            set_sent(may_be_there)
+            partition.check_there()
+            partition.clients.refresh(partition.place.topic)
+            tries.rest(error)
+        except InvalidError:
+            set_sent(may_be_there)
+            raise
+        except LostError as error:
+            may_be_there = True
+            tries.rest(error)
+        if may_be_there:
+            found = _counts(partition, frame, tries, lives)
+            if found is not None:
+                set_sent(found)
+                return found
+    return False
+
+
+def _counts(
+    partition: KafkaPartition, frame: KafkaFrame, tries: KafkaTries, lives: int
+) -> bool | None:
+    """Return whether a frame that was sent counts; None if it must be sent again."""
+    last = partition.end(tries).name
+    if partition.place_of(frame.name) is not None:
+        return True
+    if partition.lives != lives:
+        raise UnknownError(LostError("the answer was lost, and what is there was trimmed"))
+    # If another writer was first, no copy of this frame will ever count.
+    return None if last == frame.after else False

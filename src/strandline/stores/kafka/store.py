@@ -1,0 +1,386 @@
+"""A log's bytes on Kafka. See design 0114."""
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+from uuid import UUID
+
+import msgspec
+
+from strandline.clock import Clock, SystemClock
+from strandline.log.chain import Chain
+from strandline.log.claims import ConsumerPlace
+from strandline.log.columns import RecordBatches
+from strandline.log.history import History, Piece
+from strandline.log.identities import IdentityState
+from strandline.log.local_watch import LocalWatch
+from strandline.log.loop_thread import LoopOutcome
+from strandline.log.metrics import StoreMetrics
+from strandline.log.open_state import closed_log
+from strandline.log.ranges import ReadRange, check_range
+from strandline.log.record_batches import record_batches
+from strandline.log.results import TopicName
+from strandline.log.store import AppendRequest, DroppedError, PartitionState, Trimmed, dropped
+from strandline.stores.closing import close_each
+from strandline.stores.engine_topic import EngineTopic
+from strandline.stores.frame_pages import FrameSpan
+from strandline.stores.kafka.address import parse_address
+from strandline.stores.kafka.changes import KeyCondition, KeyedEntry, KeyPut
+from strandline.stores.kafka.claims import KafkaClaim, KafkaClaims
+from strandline.stores.kafka.clients import KafkaClients
+from strandline.stores.kafka.errors import GoneError
+from strandline.stores.kafka.fetching import MessagePlace
+from strandline.stores.kafka.lane import KafkaLane
+from strandline.stores.kafka.names import (
+    KafkaNames,
+    key_in_topic,
+    key_of_topic,
+    keys_of_topic,
+)
+from strandline.stores.kafka.opened import capabilities, form_of, open_keyed, open_log
+from strandline.stores.kafka.partition import KafkaPartition, public_marks
+from strandline.stores.kafka.reading import KafkaFrameReader
+from strandline.stores.kafka.topics import KafkaTopics
+from strandline.stores.kafka.trimming import begin_at, release
+from strandline.stores.kafka.watching import KafkaWatches, KafkaWatchPlace
+from strandline.values import (
+    CorruptError,
+    Durability,
+    Marks,
+    Mode,
+    Offset,
+    Partition,
+    Record,
+    Segment,
+    Tenant,
+    Topic,
+    TopicSettings,
+)
+from strandline.values.arguments import check_seconds
+
+#: How many partitions are appended to at the same moment.
+_APPENDS_AT_ONCE: Final = 32
+
+
+class KafkaStore:
+    """Implements Store. A child of a fork cannot use it.
+
+    `mode="write"` creates the log's topics, with so many `replicas`, and has brokers sync
+    each message with `sync="always"`, which is usual, or when they like with "broker"; the
+    other modes need a log. `patience_s` is how long a call goes on trying while no broker
+    answers. `client_file` names a file with further settings of the client.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        mode: str = Mode.WRITE,
+        clock: Clock | None = None,
+        connect_timeout_s: float = 10.0,
+        patience_s: float = 30.0,
+        **options: str | int | None,
+    ) -> None:
+        self.mode = Mode.parse(mode)
+        address = parse_address(url, **options)
+        self._clock = clock if clock is not None else SystemClock()
+        connect_s = check_seconds("connect_timeout_s", connect_timeout_s, allows_zero=False)
+        waits = {
+            "connect_timeout_s": connect_s,
+            "patience_s": check_seconds("patience_s", patience_s),
+        }
+        self._clients = clients = KafkaClients(address, clock=self._clock, **waits)
+        self.url = address.shown
+        self.check_open = clients.state.check
+        self._names = names = KafkaNames(address.prefix)
+        try:
+            self._keyed = keyed = open_keyed(clients, names, form_of(address), self.mode)
+            opened = open_log(clients, keyed, address, self.mode, self._clock.new_id())
+            self._topics = KafkaTopics(clients, keyed, names, opened.form)
+            self.capabilities = capabilities(clients, [names.keyed, *self._topics.names()])
+        except BaseException:
+            clients.close()
+            raise
+        self.id = opened.log_id
+        self._is_durable = self.capabilities.durability_max is Durability.DURABLE
+        self._watches = KafkaWatches(clients, self._watched_partition, self._end_of)
+        self._claims = KafkaClaims(clients, keyed)
+        self._executor = ThreadPoolExecutor(_APPENDS_AT_ONCE, "strandline-appends")
+        self._lock = threading.Lock()
+        self._lanes: dict[tuple[UUID, int], KafkaLane] = {}
+        self._is_closed = False
+
+    # --- topics ---
+
+    def topics(self) -> Sequence[EngineTopic]:
+        return tuple(self._topics.all().values())
+
+    def find_topic(
+        self, tenant: Tenant | None, name: str, *, fresh: bool = False
+    ) -> EngineTopic | None:
+        del fresh
+        own = (each for each in self.topics() if each.topic.tenant == tenant)
+        return next((each for each in own if each.topic.name == name), None)
+
+    def find_topic_id(self, topic_id: UUID) -> EngineTopic | None:
+        return self._topics.all().get(topic_id)
+
+    def create_topic(
+        self, name: str, tenant: Tenant | None, settings: TopicSettings
+    ) -> EngineTopic:
+        identity = Topic(name, self._clock.new_id(), tenant)
+        return self._topics.create(EngineTopic(identity, settings, self._clock.now_us()))
+
+    def change_settings(
+        self, topic: EngineTopic, change: Callable[[TopicSettings], TopicSettings]
+    ) -> TopicSettings:
+        return self._topics.change_settings(topic, change)
+
+    def drop_topic(self, topic: EngineTopic) -> None:
+        self._topics.drop(topic)
+        with self._lock:
+            places = [place for place in self._lanes if place[0] == topic.topic.id]
+            gone = [self._lanes.pop(place) for place in places]
+        close_each(lane.close for lane in gone)
+        numbers = range(topic.settings.partitions)
+        self._watches.notify_dropped(
+            [KafkaWatchPlace(topic.topic, each, only) for each in numbers for only in (False, True)]
+        )
+
+    # --- records ---
+
+    def append(
+        self,
+        topic: EngineTopic,
+        partition: int,
+        request: AppendRequest,
+        level: Durability,
+        timeout_s: float | None,
+        *,
+        may_wait: bool = True,
+    ) -> LoopOutcome:
+        lane = self._lane(topic, partition)
+        return lane.append(request, level, timeout_s, may_wait=may_wait)
+
+    def marks(self, topic: EngineTopic, partition: int) -> Marks:
+        return self.state(topic, partition).marks
+
+    def state(self, topic: EngineTopic, partition: int) -> PartitionState:
+        return self._partition(topic, partition).state(is_durable=self._is_durable)
+
+    def read(self, topic: EngineTopic, partition: int, wanted: ReadRange) -> Iterator[Record]:
+        reader, span = self._span(topic, partition, wanted)
+        return reader.records(span)
+
+    def read_batches(self, topic: EngineTopic, partition: int, wanted: ReadRange) -> RecordBatches:
+        reader, span = self._span(topic, partition, wanted)
+        kind, number = topic.settings.value_kind, Partition(partition)
+        return record_batches(kind, number, lambda: reader.pages(span))
+
+    def _span(
+        self, topic: EngineTopic, partition: int, wanted: ReadRange
+    ) -> tuple[KafkaFrameReader, FrameSpan]:
+        found = self._partition(topic, partition)
+        marks, end = found.ends()
+        public = public_marks(marks, end, self._is_durable)
+        stop = check_range(wanted, public, marks.oldest, topic.topic, partition)
+        reader = KafkaFrameReader(found, end, topic.settings.value_kind)
+        return reader, FrameSpan(wanted.start, stop, wanted.bytes_max)
+
+    def history(self, topic: EngineTopic, partition: int, start: int, end: int | None) -> History:
+        found, is_proved = self._partition(topic, partition), topic.settings.proof
+        marks, last = found.ends()
+        reader = KafkaFrameReader(found, last, topic.settings.value_kind)
+        low = max(start, marks.oldest)
+        high = max(low, last.next if end is None else min(end, last.next))
+        anchor = marks.anchor
+        if is_proved and low > marks.oldest:
+            anchor = reader.one(low - 1).value if low <= last.next else None
+        pages = reader.pages(FrameSpan(low, high))
+        pieces = (Piece([each], each.value) for page in pages for each in page)
+        chain = self._chain(topic, partition)
+        return History(Partition(partition), low, high, chain, anchor, is_proved, pieces)
+
+    def segments(self, topic: EngineTopic, partition: int) -> Sequence[Segment]:
+        found = self._partition(topic, partition)
+        while True:
+            marks, end = found.ends()
+            if marks.oldest >= end.next:
+                return []
+            try:
+                oldest = KafkaFrameReader(found, end, topic.settings.value_kind).one(marks.oldest)
+            except CorruptError:
+                if found.ends()[0].oldest == marks.oldest:
+                    raise
+                # A trim in between.
+                continue
+            run = Offset(marks.oldest), Offset(end.next), end.bytes_total - marks.bytes_before
+            stamps = oldest.timestamp_us, end.last_us
+            return [Segment(*run, *stamps, is_sealed=False, location=None)]
+
+    def trim(self, topic: EngineTopic, partition: int, low: int) -> Trimmed:
+        lane = self._lane(topic, partition)
+        marks, end, is_released = release(lane.partition, lane.identities, low, low)
+        return Trimmed(public_marks(marks, end, self._is_durable), is_released=is_released)
+
+    def evict(self, topic: EngineTopic, partition: int, before: int) -> Offset:
+        lane = self._lane(topic, partition)
+        return Offset(release(lane.partition, lane.identities, 0, before).marks.oldest)
+
+    def sync(self, topic: EngineTopic, partition: int) -> None:
+        """What is acknowledged is as durable as the brokers can make it."""
+
+    def flush(self) -> None:
+        """What is acknowledged is as durable as the brokers can make it."""
+
+    def identities(self, topic: EngineTopic, partition: int) -> IdentityState:
+        lane = self._lane(topic, partition)
+        while True:
+            try:
+                return lane.identities.state(lane.partition.end(), self._clock.now_us())
+            except GoneError:
+                continue
+
+    def begin_at(
+        self,
+        topic: EngineTopic,
+        partition: int,
+        start: int,
+        anchor: bytes | None,
+        identities: IdentityState,
+    ) -> None:
+        lane = self._lane(topic, partition)
+        begin_at(lane.partition, start, anchor, identities)
+        lane.identities.forget()
+
+    # --- keys ---
+
+    def keys(self, topic: EngineTopic) -> Mapping[str, bytes]:
+        self._keyed.catch_up()
+        found = self._keyed.under(keys_of_topic(topic.topic.id))
+        return dict(_pair(key, entry) for key, entry in found.items())
+
+    def get_key(self, topic: EngineTopic, key: str) -> bytes | None:
+        self._keyed.catch_up()
+        where = key_in_topic(topic.topic.id, key)
+        entry = self._keyed.get(where)
+        return None if entry.value is None else _pair(where, entry)[1]
+
+    def put_key(self, topic: EngineTopic, key: str, value: bytes, expected: bytes | None) -> bool:
+        whose, where = key_of_topic(topic.topic.id), key_in_topic(topic.topic.id, key)
+        pair = KeyPut(where, msgspec.msgpack.encode((key, value)))
+        self._keyed.catch_up()
+        while True:
+            owner, entry = self._keyed.get(whose), self._keyed.get(where)
+            if owner.value is None:
+                raise dropped(topic.topic)
+            if (None if entry.value is None else _pair(where, entry)[1]) != expected:
+                return False
+            conditions = [KeyCondition(whose, owner.version), KeyCondition(where, entry.version)]
+            if self._keyed.change(conditions, [pair]) is not None:
+                return True
+
+    def remove_key(self, topic: EngineTopic, key: str) -> bool:
+        where = key_in_topic(topic.topic.id, key)
+        self._keyed.catch_up()
+        while True:
+            entry = self._keyed.get(where)
+            if entry.value is None:
+                return False
+            condition = KeyCondition(where, entry.version)
+            if self._keyed.change([condition], [KeyPut(where, None)]) is not None:
+                return True
+
+    # --- the whole ---
+
+    def claim(self, place: ConsumerPlace) -> KafkaClaim:
+        return self._claims.take(place)
+
+    def watch(self, find: Callable[[TopicName], EngineTopic], *, durable_only: bool) -> LocalWatch:
+        return self._watches.open(find, durable_only=durable_only)
+
+    def beside(self, name: str) -> str | None:
+        del name
+        return None
+
+    def size_bytes(self) -> int:
+        total = 0
+        for topic in self.topics():
+            for number in range(topic.settings.partitions):
+                with contextlib.suppress(DroppedError):
+                    marks, end = self._partition(topic, number).ends()
+                    total += end.bytes_total - marks.bytes_before
+        return total
+
+    def metrics(self) -> StoreMetrics:
+        return self._watches.metrics()
+
+    def close(self) -> None:
+        if self._clients.state.is_inherited:
+            return
+        with self._lock:
+            self._is_closed = True
+            lanes, self._lanes = tuple(self._lanes.values()), {}
+        # Last to first: what was accepted is finished before the clients end.
+        steps = (self._keyed.close, self._clients.close, self._claims.close, self._watches.close)
+        close_each((*steps, self._executor.shutdown, *(lane.close for lane in lanes)))
+
+    # --- inside ---
+
+    def _lane(self, topic: EngineTopic, partition: int) -> KafkaLane:
+        place = topic.topic.id, partition
+        return self._lanes.get(place) or self._new_lane(topic, partition)
+
+    def _new_lane(self, topic: EngineTopic, partition: int) -> KafkaLane:
+        own, chain = self._new_partition(topic, partition), self._chain(topic, partition)
+        places = [KafkaWatchPlace(topic.topic, partition, only) for only in (False, True)]
+
+        def notify(end: int) -> None:
+            for place in places:
+                self._watches.notify(place, end)
+
+        level = self.capabilities.durability_max
+        lane = KafkaLane(own, chain, level, self._executor, notify)
+        with self._lock:
+            if self._is_closed:
+                raise closed_log()
+            # Another thread may have been first.
+            return self._lanes.setdefault((topic.topic.id, partition), lane)
+
+    def _new_partition(self, topic: EngineTopic, partition: int) -> KafkaPartition:
+        topic_id = topic.topic.id
+        place = MessagePlace(self._names.records(topic_id), partition)
+        chain = self._chain(topic, partition) if topic.settings.proof else None
+        is_there = self._topics.is_there_now
+        return KafkaPartition(self._clients, place, topic.topic, chain, lambda: is_there(topic_id))
+
+    def _partition(self, topic: EngineTopic, partition: int) -> KafkaPartition:
+        return self._lane(topic, partition).partition
+
+    def _chain(self, topic: EngineTopic, partition: int) -> Chain:
+        return Chain(self.id, topic.topic.id, partition, topic.settings.value_kind)
+
+    def _watched_partition(self, place: KafkaWatchPlace) -> KafkaPartition:
+        known = self._lanes.get((place.topic.id, place.partition))
+        if known is not None:
+            return known.partition
+        topic = self.find_topic_id(place.topic.id)
+        if topic is None:
+            raise dropped(place.topic)
+        return self._partition(topic, place.partition)
+
+    def _end_of(self, place: KafkaWatchPlace) -> int | None:
+        with contextlib.suppress(DroppedError):
+            return self._watched_partition(place).end().next
+        return None
+
+
+def _pair(key: str, entry: KeyedEntry) -> tuple[str, bytes]:
+    try:
+        return msgspec.msgpack.decode(entry.value or b"", type=tuple[str, bytes])
+    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        raise CorruptError(
+            "the value of a key cannot be read", file=key, position=entry.version
+        ) from error

@@ -1,0 +1,149 @@
+"""Which topics there are: keyed values, and a topic of Kafka's for the records of each."""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+from uuid import UUID
+
+from strandline.log.store import dropped
+from strandline.log.topics import check_new_topic
+from strandline.stores.engine_topic import EngineTopic, decode_topic, encode_topic
+from strandline.stores.kafka.changes import KeyCondition, KeyPut
+from strandline.stores.kafka.clients import KafkaClients
+from strandline.stores.kafka.keyed import KeyedLog
+from strandline.stores.kafka.names import KafkaNames, TopicForm, key_of_topic, keys_of_topic
+from strandline.values import TopicSettings
+
+_VERSION: Final = "v"
+_DROPPED: Final = "d."
+
+
+class KafkaTopics:
+    """Finds and changes topics. Thread-safe.
+
+    Each change expects the version of one key, `v`, that it was decided at, so that one
+    process at a time changes topics.
+    """
+
+    def __init__(
+        self, clients: KafkaClients, keyed: KeyedLog, names: KafkaNames, form: TopicForm
+    ) -> None:
+        self._clients = clients
+        self._keyed = keyed
+        self._names = names
+        self._form = form
+        self._known: tuple[int, dict[UUID, EngineTopic]] = -1, {}
+
+    def all(self) -> dict[UUID, EngineTopic]:
+        """Return the topics of every tenant as they are now."""
+        self._keyed.catch_up()
+        return self._read()[1]
+
+    def is_there(self, topic_id: UUID) -> bool:
+        """Whether the log has this topic, as far as this process has seen."""
+        return self._keyed.get(key_of_topic(topic_id)).value is not None
+
+    def is_there_now(self, topic_id: UUID) -> bool:
+        """Whether the log has this topic."""
+        self._keyed.catch_up()
+        return self.is_there(topic_id)
+
+    def create(self, made: EngineTopic) -> EngineTopic:
+        """Return the topic that is there, or this new one."""
+        name, tenant = made.topic.name, made.topic.tenant
+        is_made = False
+        while True:
+            self._finish_drops()
+            version, known = self._read()
+            own = [each for each in known.values() if each.topic.tenant == tenant]
+            found = next((each for each in own if each.topic.name == name), None)
+            twins = [each.topic.name for each in own if each.topic.name.lower() == name.lower()]
+            try:
+                check_new_topic(
+                    name, made.settings, None if found is None else found.settings, twins
+                )
+            except BaseException:
+                self._discard(made, is_made=is_made)
+                raise
+            if found is not None:
+                self._discard(made, is_made=is_made)
+                return found
+            if not is_made:
+                kafka_name = self._names.records(made.topic.id)
+                self._form.create(self._clients, kafka_name, made.settings.partitions)
+                is_made = True
+            if self._change(version, KeyPut(key_of_topic(made.topic.id), encode_topic(made))):
+                return made
+
+    def change_settings(
+        self, topic: EngineTopic, change: Callable[[TopicSettings], TopicSettings]
+    ) -> TopicSettings:
+        """Replace the settings by what `change` makes of them; DroppedError if it is gone."""
+        while True:
+            self._keyed.catch_up()
+            version, known = self._read()
+            present = known.get(topic.topic.id)
+            if present is None:
+                raise dropped(topic.topic)
+            settings = change(present.settings)
+            if settings.partitions > present.settings.partitions:
+                self._add_partitions(topic.topic.id, settings.partitions)
+            changed = EngineTopic(present.topic, settings, present.created_at_us)
+            if self._change(version, KeyPut(key_of_topic(topic.topic.id), encode_topic(changed))):
+                return settings
+
+    def drop(self, topic: EngineTopic) -> None:
+        """Remove a topic and all that belongs to it."""
+        topic_id = topic.topic.id
+        while True:
+            self._keyed.catch_up()
+            version, known = self._read()
+            if topic_id not in known:
+                break
+            gone = [key_of_topic(topic_id), *self._keyed.under(keys_of_topic(topic_id))]
+            puts = [KeyPut(key, None) for key in gone]
+            # After a crash, the next change of topics finishes this.
+            if self._change(version, KeyPut(_DROPPED + topic_id.hex, b""), *puts):
+                break
+        self._finish_drops()
+
+    # --- inside ---
+
+    def _read(self) -> tuple[int, dict[UUID, EngineTopic]]:
+        version = self._keyed.get(_VERSION).version
+        if version != self._known[0]:
+            found = [
+                decode_topic(entry.value or b"", key, entry.version)
+                for key, entry in self._keyed.under("t.").items()
+            ]
+            known = {each.topic.id: each for each in found}
+            if self._keyed.get(_VERSION).version != version:
+                return self._read()
+            self._known = version, known
+        return self._known
+
+    def _change(self, version: int, *puts: KeyPut) -> bool:
+        conditions = [KeyCondition(_VERSION, version)]
+        return self._keyed.change(conditions, [KeyPut(_VERSION, b""), *puts]) is not None
+
+    def _finish_drops(self) -> None:
+        """Remove what is left of topics that were dropped."""
+        self._keyed.catch_up()
+        for key, entry in self._keyed.under(_DROPPED).items():
+            name = self._names.records(UUID(hex=key.removeprefix(_DROPPED)))
+            self._delete(name)
+            self._keyed.change([KeyCondition(key, entry.version)], [KeyPut(key, None)])
+
+    def _add_partitions(self, topic_id: UUID, count: int) -> None:
+        name = self._names.records(topic_id)
+        self._clients.retried(lambda: self._clients.add_partitions(name, count))
+
+    def _discard(self, made: EngineTopic, *, is_made: bool) -> None:
+        if is_made:
+            self._delete(self._names.records(made.topic.id))
+
+    def _delete(self, name: str) -> None:
+        self._clients.retried(lambda: self._clients.delete_topic(name))
+
+    def names(self) -> Sequence[str]:
+        """Return the topics of Kafka's that have records of this log."""
+        return [self._names.records(each) for each in self.all()]

@@ -1,0 +1,154 @@
+"""Hints of what is appended: a consumer that is parked at the end of what is watched."""
+
+import contextlib
+import threading
+from collections.abc import Callable, Collection
+from typing import Final, NamedTuple
+
+from confluent_kafka import OFFSET_END, Consumer, KafkaException, Message, TopicPartition
+
+from strandline.log.watches import Watches
+from strandline.stores.engine_topic import EngineTopic
+from strandline.stores.kafka.clients import KafkaClients
+from strandline.stores.kafka.fetching import MessagePlace
+from strandline.stores.kafka.partition import KafkaPartition
+from strandline.values import StrandlineError, Topic
+
+#: A consumer may miss messages, for example while its broker restarts.
+_LOOK_S: Final = 1.0
+_POLL_S: Final = 0.05
+_MESSAGES_MAX: Final = 500
+_SETTINGS: Final = {
+    "auto.offset.reset": "latest",
+    "enable.auto.commit": False,
+    "fetch.wait.max.ms": 100,
+    "fetch.error.backoff.ms": 20,
+    "queued.max.messages.kbytes": 16 * 1024,
+}
+
+
+class KafkaWatchPlace(NamedTuple):
+    """A partition, and which of its ends is watched."""
+
+    topic: Topic
+    partition: int
+    durable_only: bool
+
+
+FindPartition = Callable[[KafkaWatchPlace], KafkaPartition]
+"""Returns what a process knows of a partition."""
+
+
+class KafkaWatches(Watches[KafkaWatchPlace, EngineTopic]):
+    """The watches of a log on Kafka."""
+
+    def __init__(
+        self,
+        clients: KafkaClients,
+        find: FindPartition,
+        end: Callable[[KafkaWatchPlace], int | None],
+    ) -> None:
+        super().__init__(clients.clock, _watched, end, lambda: KafkaChanges(clients, find))
+
+
+def _watched(topic: EngineTopic, partition: int, durable_only: bool) -> KafkaWatchPlace:
+    return KafkaWatchPlace(topic.topic, partition, durable_only)
+
+
+class KafkaChanges:
+    """Implements ChangeSource. A thread of its own passes on what its consumer brings."""
+
+    is_for_readers = False
+
+    def __init__(self, clients: KafkaClients, find: FindPartition) -> None:
+        self._clients = clients
+        self._find = find
+        self._heard = threading.Condition()
+        self._places: dict[MessagePlace, tuple[KafkaPartition, set[KafkaWatchPlace]]] = {}
+        self._changed: set[MessagePlace] = set()
+        self._is_woken = self._is_closed = False
+        #: Whether the consumer is to follow other partitions than it does.
+        self._has_moved = False
+        threading.Thread(target=self._follow, name="strandline-hints", daemon=True).start()
+
+    def add(self, place: KafkaWatchPlace, /) -> None:
+        # Where it cannot be found, its reader sees why.
+        with contextlib.suppress(StrandlineError):
+            partition = self._find(place)
+            with self._heard:
+                _, places = self._places.setdefault(partition.place, (partition, set()))
+                places.add(place)
+                self._has_moved = True
+
+    def remove(self, place: KafkaWatchPlace, /) -> None:
+        with self._heard:
+            for each, (_, places) in tuple(self._places.items()):
+                places.discard(place)
+                if not places:
+                    del self._places[each]
+                    self._has_moved = True
+
+    def wait(self, timeout_s: float | None = None, /) -> Collection[KafkaWatchPlace]:
+        limit_s = _LOOK_S if timeout_s is None else min(timeout_s, _LOOK_S)
+        with self._heard:
+            self._heard.wait_for(lambda: self._changed or self._is_woken, limit_s)
+            if self._is_woken:
+                self._is_woken = False
+                return ()
+            changed, self._changed = self._changed or set(self._places), set()
+            known = [self._places[each][1] for each in changed if each in self._places]
+            return [place for places in known for place in places]
+
+    def found(self) -> None:
+        """Looks are rare enough."""
+
+    def wake(self) -> None:
+        with self._heard:
+            self._is_woken = True
+            self._heard.notify_all()
+
+    def close(self) -> None:
+        with self._heard:
+            self._is_closed = True
+
+    # --- on its own thread ---
+
+    def _follow(self) -> None:
+        consumer = self._clients.consumer(_SETTINGS)
+        try:
+            while not self._is_closed and not self._clients.closing.is_set():
+                if self._has_moved:
+                    self._assign(consumer)
+                first = consumer.poll(_POLL_S)
+                if first is None:
+                    continue
+                for each in (first, *consumer.consume(_MESSAGES_MAX, 0)):
+                    if each.error() is None:
+                        self._on_message(each)
+        finally:
+            consumer.close()
+
+    def _assign(self, consumer: Consumer) -> None:
+        with self._heard:
+            self._has_moved = False
+            known = [(place, found.known_end) for place, (found, _) in self._places.items()]
+        # One whose end is known goes on from there; of another the next message is enough.
+        wanted = [
+            TopicPartition(*place, OFFSET_END if end is None else end.end) for place, end in known
+        ]
+        # Where it fails, the partitions are polled.
+        with contextlib.suppress(KafkaException):
+            consumer.assign(wanted)
+
+    def _on_message(self, message: Message) -> None:
+        place = MessagePlace(message.topic() or "", message.partition() or 0)
+        with self._heard:
+            found = self._places.get(place)
+        if found is None:
+            return
+        # What is wrong with it, the reader finds by its own look.
+        with contextlib.suppress(StrandlineError):
+            found[0].fold([message])
+        with self._heard:
+            self._changed.add(place)
+            self._heard.notify_all()

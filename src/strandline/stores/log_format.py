@@ -1,0 +1,17 @@
+"""Which format a log on an engine has: an older strandline must not use what it does not know."""
+
+from typing import Final
+
+from strandline.values import InvalidError
+
+LOG_FORMAT: Final = 1
+
+
+def check_format(found: int, url: str) -> None:
+    """Raise InvalidError for a log of a newer format."""
+    if found > LOG_FORMAT:
+        raise InvalidError(
+            "this log was written by a newer version of strandline, upgrade to use it",
+            url=url,
+            format=found,
+        )

