@@ -1,7 +1,7 @@
 """What a process knows of one partition: its marks, its end, and where offsets are."""
 
 import asyncio
-from typing import NamedTuple
+from typing import Final, NamedTuple
 from uuid import UUID
 
 import msgspec
