@@ -23,7 +23,7 @@
 #endif
 
 /* Raised with each change of what Python and the core expect of each other. */
-#define CORE_INTERFACE 11
+#define CORE_INTERFACE 12
 
 #define LIKELY(condition) __builtin_expect(!!(condition), 1)
 #define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
@@ -203,6 +203,11 @@ void columns_write(char *message, const ColumnsLayout *layout, PyObject *events,
 /* Which of so many partitions the event's key goes to; it has one. */
 uint32_t event_partition(const Event *event, uint32_t partitions);
 PyObject *route(PyObject *module, PyObject *args);
+
+/* --- record_rows.c --- */
+
+PyObject *record_rows(PyObject *module, PyObject *args);
+PyObject *sizes_of(PyObject *module, PyObject *args);
 
 /* --- reader.c --- */
 

@@ -42,6 +42,27 @@ def encode_columns(events: list[Any], /) -> bytes | NotImplementedType:
 def size_of(values: Any, /) -> int:
     """Return how large an event counts, or a list of events together."""
 
+def sizes_of(events: list[Any], bytes_max: int, /) -> list[int] | NotImplementedType:
+    """Return how large each event counts.
+
+    NotImplemented if one counts more than `bytes_max`, or is something else.
+    """
+
+def record_rows(
+    drafts: Any,
+    tenant: str | None,
+    topic_id: bytes,
+    partition: int,
+    place: int,
+    offset: int,
+    now_us: int,
+    /,
+) -> list[tuple[Any, ...]] | NotImplementedType:
+    """Return the rows of a list of drafts in a database, the first at `place` with `offset`.
+
+    NotImplemented unless each is the draft of an event.
+    """
+
 def route(
     events: list[Any], partitions: int, bytes_max: int, /
 ) -> dict[int, tuple[list[int], list[Any]]] | NotImplementedType:

@@ -85,6 +85,8 @@ static PyMethodDef functions[] = {
     {"encode_columns", encode_columns, METH_O, NULL},
     {"size_of", size_of, METH_O, NULL},
     {"route", route, METH_VARARGS, NULL},
+    {"record_rows", record_rows, METH_VARARGS, NULL},
+    {"sizes_of", sizes_of, METH_VARARGS, NULL},
     {"append_warm", (PyCFunction)(void *)append_warm, METH_FASTCALL, NULL},
     {"append_many_warm", (PyCFunction)(void *)append_many_warm, METH_FASTCALL, NULL},
     {"crc32c", checksum, METH_VARARGS, NULL},

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from strandline._core import IS_COMPILED
 from strandline.clock import Clock
 from strandline.log.draft import Draft, draft
-from strandline.log.draft_columns import COLUMNS_MIN, EventColumns, size_of
+from strandline.log.draft_columns import COLUMNS_MIN, EventColumns, event_drafts, size_of
 from strandline.log.event_rows import EventRows
 from strandline.log.metrics import LogCounts
 from strandline.log.quotas import Quotas
@@ -48,9 +48,9 @@ from strandline.values import (
 from strandline.values.arguments import INT64_MAX, check_items, whole
 
 if TYPE_CHECKING or IS_COMPILED:
-    from strandline._core.core import append_many_warm, append_warm
+    from strandline._core.core import append_many_warm, append_warm, sizes_of
 else:
-    append_warm = append_many_warm = None
+    append_warm = append_many_warm = sizes_of = None
 
 __all__ = ["Appends", "append_many_warm", "append_warm", "check_values"]
 
@@ -378,6 +378,10 @@ class Appends:
             columns = EventColumns.of(values, bytes_max)
             if columns is not None:
                 return columns
+        if IS_COMPILED and keys is None and kind is _EVENT and type(values) is list:
+            sizes = sizes_of(values, bytes_max)
+            if sizes is not NotImplemented:
+                return event_drafts(values, sizes)
         return [
             draft(value, key, kind, bytes_max)
             for value, key in zip(values, keys or repeat(None, len(values)), strict=True)
