@@ -154,6 +154,7 @@ def _routes(sl: Any, path: str) -> None:
         clock.advance(ROUTE_DELAY_S)
         partitions = {log.append("t", sl.Event("k", key=f"{n}")).partition for n in range(9)}
         assert len(partitions) > 1
+        log.append("t", sl.Event("k"), partition=0)
         # From now on by the core.
         for number in range(9):
             event = sl.Event("k", key=f"{number}")
