@@ -95,7 +95,19 @@ def _singles(sizes: Sizes) -> tuple[Entry, ...]:
 def _batches(sizes: Sizes) -> tuple[Entry, ...]:
     openings: Openings = {"ours": ours.shared, "raw": RawFile, **PEERS}
     counts = sizes.batches, sizes.batch_events
+    events = sizes.batches * sizes.batch_events
+    small, large = max(1, sizes.batch_events // 100), 10 * sizes.batch_events
     return (
+        _entry(
+            "batch10.written",
+            contenders(batch_rate, openings, WRITTEN, events // small, small),
+            best_peer=1.2,
+        ),
+        _entry(
+            "batch10000.written",
+            contenders(batch_rate, openings, WRITTEN, max(2, events // large), large),
+            best_peer=1.0,
+        ),
         _entry(
             "batch1000.written", contenders(batch_rate, openings, WRITTEN, *counts), best_peer=1.3
         ),

@@ -35,8 +35,12 @@ def fresh(scratch: Path) -> Iterator[Path]:
 
 @contextmanager
 def opened(opening: Opening, scratch: Path, durability: Durability) -> Iterator[Store]:
-    """Give a store that holds one event: the first one makes files, here or with a peer."""
+    """Give a store that holds a batch: the first one makes files, here or with a peer.
+
+    Of a topic with partitions, one event would leave all but one to be made.
+    """
     with fresh(scratch) as path, closing(opening(path, durability)) as store:
+        store.append_encoded(store.encoded(samples(PIECE)))
         store.append(samples(1)[0])
         yield store
 

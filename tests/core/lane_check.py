@@ -33,6 +33,8 @@ def check(folder: Path) -> None:
 
     _values(sl)
     _routes(sl, f"{folder}/routed")
+    _lists(sl, f"{folder}/lists")
+    _owns(sl, folder / "owned")
     # However slow this is, Python has no look at the topic.
     topic_lane.ROUTE_CHECK_S = 3600.0  # type: ignore[misc]
     url = f"file:{folder}/shared"
@@ -140,6 +142,7 @@ def _recovers(sl: Any, path: Path, given: list[Any]) -> None:
 def _routes(sl: Any, path: str) -> None:
     from strandline.log.topic_changes import ROUTE_DELAY_S  # noqa: PLC0415 - As above.
     from strandline.testing import FakeClock  # noqa: PLC0415
+    from strandline.values import partition_for_key  # noqa: PLC0415
     from tests.core.test_lane import fast  # noqa: PLC0415
     from tests.logs import file_log  # noqa: PLC0415
 
@@ -151,6 +154,49 @@ def _routes(sl: Any, path: str) -> None:
         clock.advance(ROUTE_DELAY_S)
         partitions = {log.append("t", sl.Event("k", key=f"{n}")).partition for n in range(9)}
         assert len(partitions) > 1
+        log.append("t", sl.Event("k"), partition=0)
+        # From now on by the core.
+        for number in range(9):
+            event = sl.Event("k", key=f"{number}")
+            assert log.append("t", event).partition == partition_for_key(f"{number}", 64)
+        receipts = log.append_many("t", [sl.Event("k", key=f"{n}") for n in range(9)])
+        assert {each.partition for each in receipts} == partitions
+
+
+def _lists(sl: Any, path: str) -> None:
+    """Have lists appended to files, and to a database, where Python verifies what is stored."""
+    from tests.core.test_lane import fast  # noqa: PLC0415 - As above.
+
+    events = [sl.Event("k", n, key="a", headers={"n": str(n)} if n % 2 else {}) for n in range(9)]
+    for url in (f"file:{path}", f"sqlite:{path}.db"):
+        with sl.open(url) as log:
+            log.create_topic("t")
+            if url.startswith("file:"):
+                fast(log)
+            before = log.marks("t", 0).high, log.metrics().records
+            receipts = log.append_many("t", events)
+            assert [each.offset - before[0] for each in receipts] == [*range(9)]
+            assert log.metrics().records == before[1] + 9
+            found = [each.event.parts() for each in log.read("t", 0, before[0])]
+            assert found == [each.parts() for each in events]
+
+
+def _owns(sl: Any, path: Path) -> None:
+    """Have an owner's lock file removed: a while later the core appends no more by itself."""
+    from strandline.clock import SystemClock  # noqa: PLC0415 - As above.
+    from tests.core.test_lane import fast, lane_of  # noqa: PLC0415
+
+    with sl.open(f"file:{path}", exclusive=True) as log:
+        log.create_topic("t")
+        fast(log)
+        for is_removed in (False, True):
+            for lock in path.rglob("0/lock") if is_removed else ():
+                lock.unlink()
+            rested_at = SystemClock().monotonic() + 0.02
+            while SystemClock().monotonic() < rested_at:
+                pass
+            placed = lane_of(log).append(sl.Event("k"), 1_000)
+            assert (placed is NotImplemented) == is_removed
 
 
 def _notices(sl: Any, path: Path) -> None:

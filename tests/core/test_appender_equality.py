@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import strandline as sl
-from strandline.log import Log, appending
+from strandline.log import Log, shortcuts
 from strandline.log.topic_changes import ROUTE_DELAY_S
 from strandline.stores.files import compiled_lane
 from strandline.testing import FakeClock
@@ -68,7 +68,7 @@ def append_as_topic(event: Any, terms: dict[str, Any]) -> Call:
     return lambda log, _, __: log.append(log.topic("orders"), event, **terms)
 
 
-def append_many(events: list[Any], terms: dict[str, Any]) -> Call:
+def append_many(events: Any, terms: dict[str, Any]) -> Call:
     return lambda log, _, __: list(log.append_many("orders", events, **terms))
 
 
@@ -92,13 +92,14 @@ def advance(seconds: float) -> Call:
     return lambda _, __, clock: clock.advance(seconds)
 
 
-VALUES = EVENTS | st.sampled_from([b"bytes", None, 7, "text"])
+VALUES = EVENTS | st.sampled_from([b"bytes", None, 7, "text", [sl.Event("k")]])
 CALLS = st.one_of(
     st.builds(append, st.just("orders"), EVENTS, st.just({})),
     st.builds(append, st.just("orders"), EVENTS, st.sampled_from(TERMS)),
     st.builds(append, st.sampled_from(["orders", "nothing", None, 7, []]), VALUES, st.just({})),
     st.builds(append_as_topic, EVENTS, st.sampled_from(TERMS[:4])),
     st.builds(append_many, st.lists(EVENTS, max_size=4), st.sampled_from(TERMS[:5])),
+    st.builds(append_many, st.lists(VALUES, max_size=2) | VALUES, st.sampled_from(TERMS)),
     st.builds(append_by_other, EVENTS),
     st.builds(add_by_other, st.sampled_from([1, 2, 3])),
     st.builds(drop_and_create, st.none()),
@@ -126,7 +127,7 @@ def run(calls: list[Call], *, exclusive: bool, core: bool) -> tuple[list[Any], A
     """Return what each call came to; and what is stored and counted in the end."""
     with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:
         patch.setattr(compiled_lane, "IS_COMPILED", core)
-        patch.setattr(appending, "IS_COMPILED", core)
+        patch.setattr(shortcuts, "IS_COMPILED", core)
         clock = FakeClock()
         options: dict[str, Any] = {"clock": clock, "record_bytes_max": 2_000}
         log = file_log(f"{folder}/log", **options, exclusive=exclusive)

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import sysconfig
 import zipfile
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ ROOT = Path(__file__).parents[2]
 SOURCES = ROOT / "src" / "strandline" / "_core"
 LINES_MAX = 400
 COMPILERS = [name for name in ("gcc", "clang") if shutil.which(name)]
+ZIG = f"{sys.executable} -m ziglang cc"
 
 needs_compiler = pytest.mark.skipif(not COMPILERS, reason="there is no C compiler")
 
@@ -44,6 +46,26 @@ def test_each_file_is_one_short_idea() -> None:
 @pytest.mark.parametrize("compiler", COMPILERS)
 def test_the_sources_compile_without_a_warning(tmp_path: Path, compiler: str) -> None:
     answer = built(tmp_path, compiler, "-Werror")
+
+    assert answer.returncode == 0, answer.stderr
+
+
+@pytest.mark.slow
+def test_zig_compiles_the_sources_without_a_warning(tmp_path: Path) -> None:
+    if find_spec("ziglang") is None:
+        pytest.skip("the ziglang package is not installed")
+
+    answer = built(tmp_path, ZIG, "-Werror")
+
+    assert answer.returncode == 0, answer.stderr
+
+
+@pytest.mark.heavy
+def test_the_static_analyser_finds_nothing(tmp_path: Path) -> None:
+    if "gcc" not in COMPILERS:
+        pytest.skip("there is no gcc, whose analyser it is")
+
+    answer = built(tmp_path, "gcc", "-fanalyzer", "-Werror")
 
     assert answer.returncode == 0, answer.stderr
 

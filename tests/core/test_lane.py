@@ -82,7 +82,7 @@ def test_the_frames_are_those_that_plain_python_writes(tmp_path: Path, exclusive
 
 def frames_of(content: bytes) -> list[bytes]:
     """Return each frame without its checksum and that of the one before."""
-    found, at = [], content.index(b"\xf5S") - 4
+    found, at = [], content.find(b"\xf5S") - 4
     while content[at + 4 : at + 6] == b"\xf5S":
         length = 40 + int.from_bytes(content[at + 12 : at + 16], "little")
         found.append(content[at + 12 : at + length])

@@ -189,6 +189,7 @@ double PyFloat_AsDouble(PyObject *);
 PyObject *PyFloat_FromDouble(double);
 int PyList_Append(PyObject *, PyObject *);
 PyObject *PyList_GetItem(PyObject *, Py_ssize_t);
+PyObject *PyList_GetSlice(PyObject *, Py_ssize_t, Py_ssize_t);
 PyObject *PyList_New(Py_ssize_t);
 int PyList_SetItem(PyObject *, Py_ssize_t, PyObject *);
 Py_ssize_t PyList_Size(PyObject *);

@@ -1,8 +1,9 @@
 /* Appender: the whole of a warm append, from a topic's name to the receipt.
  *
- * There is one for each topic of a single partition that single events were appended to.
- * It does what Log.append, Appends and Lane.append_event do for an event without terms, and
- * answers NotImplemented with nothing done where any of these would do something else.
+ * There is one for each partition that single events were appended to. It does what Log.append,
+ * Appends and Lane.append_event do for an event without terms, and what they do for a list of
+ * events, and answers NotImplemented with nothing done where any of these would do something
+ * else.
  */
 #include "receipt.h"
 
@@ -13,36 +14,38 @@ static PyObject *reason_name, *value_name, *partitions_name, *durability_name, *
 typedef struct {
     PyObject_HEAD
     Lane *lane;
-    PyObject *seam;     /* None, or what calls `lane.append` where `io` or `clock` is replaced. */
+    /* None, or what calls `lane.append` and `lane.append_many` where `io` or `clock` is replaced. */
+    PyObject *seam, *seam_many;
     PyObject *ending;   /* Its `reason` is None while writes are taken. */
     PyObject *written;  /* The watermark of what is written: its `value` is the last epoch. */
     GroupCommit *commit; /* The rounds of syncing. */
     PyObject *listener; /* Its `partitions` are empty while nothing is watched. */
     PyObject *announce, *failed, *make_outcome, *round_on_loop, *finish; /* See core.pyi. */
-    PyObject *receipt_type;
+    PyObject *receipt_type, *receipts_of;
     PyObject *clock; /* None, or what reads the time in place of the system, in tests. */
     PyObject *partition, *level, *durability_max;
     double fresh_until; /* From then on, Python looks at the topic first. */
-    long long bytes_max, appends, bytes;
+    long long bytes_max, appends, records, bytes;
 } Appender;
 
 static PyObject *appender_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
-    PyObject *lane, *commit, *given[14];
+    PyObject *lane, *commit, *given[16];
     long long bytes_max;
     (void)kwargs;
-    if (!PyArg_ParseTuple(args, "O!OOOO!OOOOOOOOOOOL:Appender", LaneType, &lane, &given[0], &given[1],
-                          &given[2], GroupCommitType, &commit, &given[3], &given[4], &given[5],
-                          &given[6], &given[7], &given[8], &given[9], &given[10], &given[11],
-                          &given[12], &given[13], &bytes_max))
+    if (!PyArg_ParseTuple(args, "O!OOOOO!OOOOOOOOOOOOL:Appender", LaneType, &lane, &given[0],
+                          &given[1], &given[2], &given[3], GroupCommitType, &commit, &given[4],
+                          &given[5], &given[6], &given[7], &given[8], &given[9], &given[10],
+                          &given[11], &given[12], &given[13], &given[14], &given[15], &bytes_max))
         return NULL;
     Appender *appender = (Appender *)PyType_GenericAlloc(type, 0);
     if (!appender) return NULL;
-    PyObject **places[14] = {
-        &appender->seam, &appender->ending, &appender->written, &appender->listener,
-        &appender->announce, &appender->failed, &appender->make_outcome, &appender->round_on_loop,
-        &appender->finish, &appender->receipt_type, &appender->clock, &appender->partition,
-        &appender->level, &appender->durability_max};
-    for (int index = 0; index < 14; index++) *places[index] = new_reference(given[index]);
+    PyObject **places[16] = {
+        &appender->seam, &appender->seam_many, &appender->ending, &appender->written,
+        &appender->listener, &appender->announce, &appender->failed, &appender->make_outcome,
+        &appender->round_on_loop, &appender->finish, &appender->receipt_type,
+        &appender->receipts_of, &appender->clock, &appender->partition, &appender->level,
+        &appender->durability_max};
+    for (int index = 0; index < 16; index++) *places[index] = new_reference(given[index]);
     appender->lane = (Lane *)new_reference(lane);
     appender->commit = (GroupCommit *)new_reference(commit);
     appender->bytes_max = bytes_max;
@@ -52,6 +55,7 @@ static PyObject *appender_new(PyTypeObject *type, PyObject *args, PyObject *kwar
 static int appender_traverse(Appender *appender, visitproc visit, void *arg) {
     Py_VISIT(appender->lane);
     Py_VISIT(appender->seam);
+    Py_VISIT(appender->seam_many);
     Py_VISIT(appender->ending);
     Py_VISIT(appender->written);
     Py_VISIT(appender->commit);
@@ -62,6 +66,7 @@ static int appender_traverse(Appender *appender, visitproc visit, void *arg) {
     Py_VISIT(appender->failed);
     Py_VISIT(appender->make_outcome);
     Py_VISIT(appender->receipt_type);
+    Py_VISIT(appender->receipts_of);
     Py_VISIT(appender->clock);
     Py_VISIT(appender->partition);
     Py_VISIT(appender->level);
@@ -73,6 +78,7 @@ static int appender_traverse(Appender *appender, visitproc visit, void *arg) {
 static int appender_clear(Appender *appender) {
     Py_CLEAR(appender->lane);
     Py_CLEAR(appender->seam);
+    Py_CLEAR(appender->seam_many);
     Py_CLEAR(appender->ending);
     Py_CLEAR(appender->written);
     Py_CLEAR(appender->commit);
@@ -83,6 +89,7 @@ static int appender_clear(Appender *appender) {
     Py_CLEAR(appender->failed);
     Py_CLEAR(appender->make_outcome);
     Py_CLEAR(appender->receipt_type);
+    Py_CLEAR(appender->receipts_of);
     Py_CLEAR(appender->clock);
     Py_CLEAR(appender->partition);
     Py_CLEAR(appender->level);
@@ -115,9 +122,8 @@ static int takes_writes(Appender *appender) {
 }
 
 /* Append through what holds the mutex, where calls are made through `io` and `clock`. */
-static Step append_by_seam(Appender *appender, Event *event, Placed *placed) {
-    PyObject *answer = PyObject_CallFunction(
-        appender->seam, "OL", (PyObject *)event, appender->bytes_max);
+static Step append_by_seam(Appender *appender, PyObject *seam, PyObject *value, Placed *placed) {
+    PyObject *answer = PyObject_CallFunction(seam, "OL", value, appender->bytes_max);
     long long offset, timestamp_us;
     PyObject *originals;
     Step step = answer == Py_NotImplemented ? LEFT : FAILED;
@@ -131,13 +137,29 @@ static Step append_by_seam(Appender *appender, Event *event, Placed *placed) {
     return step;
 }
 
+/* Append an event or a list of events, and say how large they count. */
+static Step append_by_lane(Appender *appender, PyObject *value, Placed *placed, int64_t *size_bytes) {
+    bool is_list = Py_TYPE(value) == &PyList_Type, is_seam = appender->seam != Py_None;
+    if (!is_list) {
+        *size_bytes = event_size((Event *)value);
+        return LIKELY(!is_seam)
+            ? lane_append_event(appender->lane, (Event *)value, appender->bytes_max, placed)
+            : append_by_seam(appender, appender->seam, value, placed);
+    }
+    if (LIKELY(!is_seam))
+        return lane_append_events(appender->lane, value, appender->bytes_max, placed, size_bytes);
+    Step step = append_by_seam(appender, appender->seam_many, value, placed);
+    *size_bytes = step == DONE ? events_size(value) : 0;
+    return step;
+}
+
 /* Raise what the caller gets of the exception that is set. */
-static PyObject *raise_failed(Appender *appender, Event *event) {
+static PyObject *raise_failed(Appender *appender, PyObject *value) {
     PyObject *type, *error, *traceback;
     PyErr_Fetch(&type, &error, &traceback);
     PyErr_NormalizeException(&type, &error, &traceback);
     PyObject *answer = error ? PyObject_CallFunctionObjArgs(
-        appender->failed, error, (PyObject *)event, NULL) : NULL;
+        appender->failed, error, value, NULL) : NULL;
     /* It has raised; if it has not, the error itself is. */
     if (answer || !error) PyErr_Restore(type, error, traceback);
     else {
@@ -160,7 +182,7 @@ static bool announce_end(Appender *appender, int64_t end) {
     return answer != NULL;
 }
 
-static PyObject *receipt_of(Appender *appender, PyObject *event, PyObject *level,
+static PyObject *receipt_of(Appender *appender, PyObject *value, PyObject *level,
                             const Placed *placed, int64_t turn, int64_t epoch) {
     ReceiptFields *receipt =
         (ReceiptFields *)PyType_GenericAlloc((PyTypeObject *)appender->receipt_type, 0);
@@ -173,7 +195,7 @@ static PyObject *receipt_of(Appender *appender, PyObject *event, PyObject *level
         receipt->round_on_loop = new_reference(appender->round_on_loop);
     }
     receipt->durability_max = new_reference(appender->durability_max);
-    receipt->offered = new_reference(event);
+    receipt->offered = new_reference(value);
     receipt->placed = *placed;
     receipt->turn = turn;
     receipt->epoch = epoch;
@@ -192,29 +214,43 @@ static PyObject *when_durable(Appender *appender, PyObject *receipt, int64_t tur
     return receipt;
 }
 
-static PyObject *append_event(Appender *appender, Event *event, PyObject *level, bool may_wait) {
+/* Append `value`, which is an event, or a list of so many; return the receipt of the first. */
+static PyObject *append_value(Appender *appender, PyObject *value, Py_ssize_t count, PyObject *level,
+                              bool may_wait) {
     Placed placed;
-    int64_t epoch;
+    int64_t epoch, size_bytes;
     double now;
     if (!clock_monotonic(appender->clock, &now)) return NULL;
     if (now >= appender->fresh_until) Py_RETURN_NOTIMPLEMENTED;
     int is_open = takes_writes(appender);
     if (is_open < 0) return NULL;
     if (!is_open) Py_RETURN_NOTIMPLEMENTED;
-    Step step = LIKELY(appender->seam == Py_None)
-        ? lane_append_event(appender->lane, event, appender->bytes_max, &placed)
-        : append_by_seam(appender, event, &placed);
+    Step step = append_by_lane(appender, value, &placed, &size_bytes);
     if (step == LEFT) Py_RETURN_NOTIMPLEMENTED;
-    if (step == FAILED) return raise_failed(appender, event);
+    if (step == FAILED) return raise_failed(appender, value);
     appender->appends++;
-    appender->bytes += event_size(event);
+    appender->records += count;
+    appender->bytes += size_bytes;
     if (!number_of(appender->written, value_name, &epoch)) return NULL;
     /* After it was written: a round of syncing that begins from now on makes it durable. */
     int64_t turn = commit_turn(appender->commit, epoch);
-    if (!announce_end(appender, placed.offset + 1)) return NULL;
-    PyObject *receipt = receipt_of(appender, (PyObject *)event, level, &placed, turn, epoch);
+    if (!announce_end(appender, placed.offset + count)) return NULL;
+    PyObject *receipt = receipt_of(appender, value, level, &placed, turn, epoch);
     bool waits = may_wait && level != appender->level;
     return receipt && waits ? when_durable(appender, receipt, turn) : receipt;
+}
+
+/* Append a list of events; return the receipts. */
+static PyObject *append_list(Appender *appender, PyObject *events, PyObject *level, bool may_wait) {
+    Py_ssize_t count = PyList_Size(events);
+    /* The receipts keep it; the caller may change its own. */
+    PyObject *own = PyList_GetSlice(events, 0, count);
+    PyObject *first = own ? append_value(appender, own, count, level, may_wait) : NULL;
+    Py_XDECREF(own);
+    if (!first || first == Py_NotImplemented) return first;
+    PyObject *receipts = PyObject_CallFunction(appender->receipts_of, "On", first, count);
+    Py_DECREF(first);
+    return receipts;
 }
 
 /* The level that these terms request, borrowed; NULL if they say more than that. */
@@ -227,31 +263,61 @@ static PyObject *level_of(const Appender *appender, PyObject *terms) {
     return given == written_text ? appender->level : NULL;
 }
 
-/* `append_warm(appenders, topic, value, terms, may_wait)`; see core.pyi. */
-PyObject *append_warm(PyObject *module, PyObject *const *args, Py_ssize_t given) {
-    (void)module;
+/* The appender of a topic for this value, a new reference; None if there is none. */
+static PyObject *appender_for(PyObject *appenders, PyObject *topic, PyObject *value) {
+    PyObject *found = Py_TYPE(topic) == &PyUnicode_Type ? PyDict_GetItemWithError(appenders, topic)
+                                                        : NULL;
+    if (found && Py_TYPE(found) == &PyList_Type) {
+        Event *event = (Event *)value;
+        Py_ssize_t partitions = PyList_Size(found);
+        bool is_routed = Py_TYPE(value) == EventType && event->has_key && partitions > 0;
+        found = is_routed ? PyList_GetItem(found, event_partition(event, (uint32_t)partitions)) : NULL;
+    }
+    if (!found && PyErr_Occurred()) return NULL;
+    /* What is called may replace it where it was found. */
+    return new_reference(found && Py_TYPE(found) == AppenderType ? found : Py_None);
+}
+
+/* See core.pyi for these two: appenders, a topic, what to append, terms, may_wait. */
+static PyObject *warm(PyObject *const *args, Py_ssize_t given, bool is_list) {
     if (given != 5 || Py_TYPE(args[3]) != &PyDict_Type) {
-        PyErr_SetString(PyExc_TypeError, "append_warm() takes appenders, a topic, a value, terms, may_wait");
+        PyErr_SetString(PyExc_TypeError, "give appenders, a topic, what to append, terms, may_wait");
         return NULL;
     }
-    if (Py_TYPE(args[1]) != &PyUnicode_Type || Py_TYPE(args[2]) != EventType)
-        Py_RETURN_NOTIMPLEMENTED;
-    PyObject *found = PyDict_GetItemWithError(args[0], args[1]);
-    if (!found && PyErr_Occurred()) return NULL;
-    if (!found || Py_TYPE(found) != AppenderType) Py_RETURN_NOTIMPLEMENTED;
-    PyObject *level = level_of((Appender *)found, args[3]);
-    if (!level) Py_RETURN_NOTIMPLEMENTED;
-    /* What is called may replace it in the dict. */
-    Py_INCREF(found);
-    PyObject *receipt = append_event((Appender *)found, (Event *)args[2], level, args[4] == Py_True);
+    PyObject *value = args[2];
+    if (Py_TYPE(value) != (is_list ? &PyList_Type : EventType)) Py_RETURN_NOTIMPLEMENTED;
+    PyObject *found = appender_for(args[0], args[1], value);
+    if (!found) return NULL;
+    Appender *appender = (Appender *)found;
+    PyObject *level = found == Py_None ? NULL : level_of(appender, args[3]), *receipt;
+    bool may_wait = args[4] == Py_True;
+    if (!level) receipt = new_reference(Py_NotImplemented);
+    else if (is_list) receipt = append_list(appender, value, level, may_wait);
+    else receipt = append_value(appender, value, 1, level, may_wait);
     Py_DECREF(found);
     return receipt;
 }
 
+PyObject *append_warm(PyObject *module, PyObject *const *args, Py_ssize_t given) {
+    (void)module;
+    return warm(args, given, false);
+}
+
+PyObject *append_many_warm(PyObject *module, PyObject *const *args, Py_ssize_t given) {
+    (void)module;
+    return warm(args, given, true);
+}
+
+static PyObject *appender_append(Appender *appender, PyObject *events) {
+    if (Py_TYPE(events) != &PyList_Type) Py_RETURN_NOTIMPLEMENTED;
+    return append_value(appender, events, PyList_Size(events), appender->level, false);
+}
+
 static PyObject *appender_take_counts(Appender *appender, PyObject *unused) {
     (void)unused;
-    PyObject *counts = Py_BuildValue("(LL)", appender->appends, appender->bytes);
-    if (counts) appender->appends = appender->bytes = 0;
+    PyObject *counts = Py_BuildValue("(LLL)", appender->appends, appender->records,
+                                     appender->bytes);
+    if (counts) appender->appends = appender->records = appender->bytes = 0;
     return counts;
 }
 
@@ -265,6 +331,7 @@ static PyMemberDef members[] = {
 static PyGetSetDef attributes[] = {
     {"is_closed", (getter)appender_is_closed, NULL, NULL, NULL}, {0}};
 static PyMethodDef methods[] = {
+    {"append", (PyCFunction)(void *)appender_append, METH_O, NULL},
     {"take_counts", (PyCFunction)(void *)appender_take_counts, METH_NOARGS, NULL}, {0}};
 static PyType_Slot slots[] = {{Py_tp_new, appender_new},
                               {Py_tp_dealloc, appender_dealloc},

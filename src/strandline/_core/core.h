@@ -23,7 +23,7 @@
 #endif
 
 /* Raised with each change of what Python and the core expect of each other. */
-#define CORE_INTERFACE 10
+#define CORE_INTERFACE 12
 
 #define LIKELY(condition) __builtin_expect(!!(condition), 1)
 #define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
@@ -153,6 +153,8 @@ static inline int64_t event_size(const Event *event) {
     return (int64_t)event->key.length + event->kind.length + event->payload.length
         + event->headers.length;
 }
+/* How large a list of events counts. */
+int64_t events_size(PyObject *events);
 PyObject *event_kind(Event *event, void *closure);
 PyObject *event_key(Event *event, void *closure);
 PyObject *event_payload(Event *event, void *closure);
@@ -198,7 +200,14 @@ void columns_write(char *message, const ColumnsLayout *layout, PyObject *events,
 
 /* --- routing.c --- */
 
+/* Which of so many partitions the event's key goes to; it has one. */
+uint32_t event_partition(const Event *event, uint32_t partitions);
 PyObject *route(PyObject *module, PyObject *args);
+
+/* --- record_rows.c --- */
+
+PyObject *record_rows(PyObject *module, PyObject *args);
+PyObject *sizes_of(PyObject *module, PyObject *args);
 
 /* --- reader.c --- */
 

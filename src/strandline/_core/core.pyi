@@ -42,13 +42,34 @@ def encode_columns(events: list[Any], /) -> bytes | NotImplementedType:
 def size_of(values: Any, /) -> int:
     """Return how large an event counts, or a list of events together."""
 
+def sizes_of(events: list[Any], bytes_max: int, /) -> list[int] | NotImplementedType:
+    """Return how large each event counts.
+
+    NotImplemented if one counts more than `bytes_max`, or is something else.
+    """
+
+def record_rows(
+    drafts: Any,
+    tenant: str | None,
+    topic_id: bytes,
+    partition: int,
+    place: int,
+    offset: int,
+    now_us: int,
+    /,
+) -> list[tuple[Any, ...]] | NotImplementedType:
+    """Return the rows of a list of drafts in a database, the first at `place` with `offset`.
+
+    NotImplemented unless each is the draft of an event.
+    """
+
 def route(
     events: list[Any], partitions: int, bytes_max: int, /
 ) -> dict[int, tuple[list[int], list[Any]]] | NotImplementedType:
     """Return the partitions of events by key, in the order of their first event.
 
-    With the indices of each partition's events, and these. NotImplemented if there is one
-    without a key, one that counts more than `bytes_max`, or something else.
+    With the indices of each partition's events, and these. NotImplemented if there is none,
+    one without a key, one that counts more than `bytes_max`, or something else.
     """
 
 def crc32c(seed: int, data: bytes, /) -> int:
@@ -171,7 +192,9 @@ class Lane:
     ) -> bool:
         """Take the head, and append from now on; False if that cannot be.
 
-        `files` are held, so that the descriptors stay open. Exclusive: up to `check_at`.
+        `files` are held, so that the descriptors stay open. Exclusive: from `check_at` on, it
+        looks every 10 ms whether the lock is still its own; with an `io` or a `clock`, Python
+        does.
         """
 
     def disarm(self) -> tuple[int, int, int, int, int, int, int, bytes, bytes, bool] | None:
@@ -309,13 +332,15 @@ class ReceiptFields:
 
 @final
 class Appender:
-    """Appends single events without terms to the one partition of a topic.
+    """Appends events without terms, or lists of them, to one partition of a topic.
 
     Counts them. Appends nothing before `fresh_until` is set, nor from then on, by `clock` or
-    else the system's monotonic clock. `seam` is None, or called in place of `lane.append`.
+    else the system's monotonic clock. `seam` is None, or called in place of `lane.append`, and
+    `seam_many` in place of `lane.append_many`.
     `ending.reason`, `written.value` and `listener.partitions` are read at each append;
     `announce` is called with the new end while there are such partitions.
-    `failed` is called with an error and the event, and raises what the caller gets.
+    `failed` is called with an error and what was appended, and raises what the caller gets.
+    `receipts_of` is called with the receipt of the first event of a list, and their count.
     `make_outcome` is called with the last epoch written, the round of syncing to wait for,
     and the placement. `round_on_loop` returns what is done on the running loop once such a
     round has ended. `finish` is called with the receipt of an append that waits to be
@@ -326,6 +351,7 @@ class Appender:
         cls,
         lane: Lane,
         seam: Callable[[Any, int], Any] | None,
+        seam_many: Callable[[Any, int], Any] | None,
         ending: object,
         written: object,
         commit: GroupCommit,
@@ -336,6 +362,7 @@ class Appender:
         round_on_loop: Callable[[int], Future[None]],
         finish: Callable[[Any], None],
         receipt: type[ReceiptFields],
+        receipts_of: Callable[[Any, int], Any],
         clock: Any,
         partition: int,
         level: Any,
@@ -344,15 +371,20 @@ class Appender:
         /,
     ) -> Self: ...
     fresh_until: float
-    def take_counts(self) -> tuple[int, int]:
-        """Return how many events it has appended and how large they count, since the last time."""
+    def append(self, events: list[Any], /) -> Any:
+        """Append a list of events, which is the caller's to leave as it is; return the receipt
+        of the first. NotImplemented as `append_many_warm`."""
+
+    def take_counts(self) -> tuple[int, int, int]:
+        """Return how many appends it has made, of how many events, and how large these count,
+        since the last time."""
 
     @property
     def is_closed(self) -> bool:
         """Whether its lane is, for good."""
 
 def append_warm(
-    appenders: dict[str, Appender],
+    appenders: dict[str, Appender | list[Appender | None]],
     topic: object,
     value: object,
     terms: Any,
@@ -363,5 +395,21 @@ def append_warm(
     there is no such appender, the value is no event, the terms are more than a durability
     that is one of the appender's levels, or it has to be done in Python.
 
+    A topic of several partitions has a list of appenders, one for each: then an event has to
+    have a key, and is appended by that of the key's partition.
+
     Returns once it is durable, if that was requested and it may wait.
+    """
+
+def append_many_warm(
+    appenders: dict[str, Appender | list[Appender | None]],
+    topic: object,
+    values: object,
+    terms: Any,
+    may_wait: bool,
+    /,
+) -> Any:
+    """Append a list of events as one frame, and return what `receipts_of` makes of it.
+
+    As `append_warm`; NotImplemented also if there are none, or several partitions.
     """

@@ -14,6 +14,13 @@ static Event *event_with_room(size_t row_bytes) {
     return event;
 }
 
+int64_t events_size(PyObject *events) {
+    int64_t size = 0;
+    for (Py_ssize_t index = PyList_Size(events); index-- > 0;)
+        size += event_size((Event *)PyList_GetItem(events, index));
+    return size;
+}
+
 static char *put_part(Event *event, char *to, Run *run, const char *content, size_t length) {
     run->at = (uint32_t)(to - event->row);
     run->length = (uint32_t)length;

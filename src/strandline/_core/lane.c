@@ -175,35 +175,6 @@ static PyObject *lane_close(Lane *lane, PyObject *unused) {
 
 /* --- one append --- */
 
-/* Take the lock that processes share, and catch up with what they wrote. */
-static Step enter_shared(Lane *lane) {
-    bool is_locked, is_current = false;
-    char tail[TAIL_BYTES];
-    if (!lane_try_lock(lane, &is_locked)) {
-        lane_unlock(lane); /* It may have been taken before the exception was raised. */
-        return FAILED;
-    }
-    if (!is_locked && !lane_wait_for_lock(lane)) return LEFT;
-    bool is_known = lane_lock_in_place(lane, &is_current);
-    if (is_known && is_current)
-        is_known = lane_read_tail(lane, tail)
-            && lane_take_tail(lane, tail, &is_current);
-    if (is_known && is_current) return DONE;
-    lane_unlock(lane);
-    return PyErr_Occurred() ? FAILED : LEFT;
-}
-
-static Step enter(Lane *lane) {
-    if (!lane->is_exclusive) return enter_shared(lane);
-    double now;
-    if (!clock_monotonic(lane->clock, &now)) return FAILED;
-    return now < lane->check_at ? DONE : LEFT;
-}
-
-static void leave(Lane *lane) {
-    if (!lane->is_exclusive) lane_unlock(lane);
-}
-
 /* Whether a frame of this size goes to where the partition ends, without Python's help. */
 static bool has_room(Lane *lane, size_t size) {
     if (lane->head.position >= lane->segment_bytes || lane->head.next < lane->durable) return false;
@@ -262,7 +233,7 @@ static bool write_frame(Lane *lane, size_t size, uint32_t count, int64_t now, in
 Step lane_append_body(Lane *lane, int kind, size_t body_length, uint32_t count, int64_t size_bytes,
                       Placed *placed) {
     int64_t now;
-    Step step = enter(lane);
+    Step step = lane_enter(lane);
     if (step != DONE) return step;
     placed->offset = lane->head.next;
     bool is_known = lane_now(lane, &now);
@@ -273,7 +244,7 @@ Step lane_append_body(Lane *lane, int kind, size_t body_length, uint32_t count, 
         is_known = write_frame(lane, FRAME_HEAD + body_length, count, now, size_bytes);
         placed->timestamp_us = now;
     }
-    leave(lane);
+    lane_leave(lane);
     if (!is_known || PyErr_Occurred()) return FAILED;
     return is_done ? DONE : LEFT;
 }

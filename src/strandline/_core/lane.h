@@ -85,8 +85,17 @@ Step lane_append_body(Lane *lane, int kind, size_t body_length, uint32_t count, 
 /* What `append` returns to Python. */
 PyObject *lane_answer(Step step, const Placed *placed);
 
+/* --- lane_enter.c --- */
+
+/* Have the right to write where the partition ends; `lane_leave` gives it up. */
+Step lane_enter(Lane *lane);
+void lane_leave(Lane *lane);
+
 /* --- lane_batch.c --- */
 
+/* Append the events of a list as one frame, and say how large they count. */
+Step lane_append_events(Lane *lane, PyObject *events, int64_t bytes_max, Placed *placed,
+                        int64_t *size_bytes);
 PyObject *lane_append_many(Lane *lane, PyObject *args);
 
 /* --- lane_io.c: each returns false with an exception --- */

@@ -76,10 +76,7 @@ static PyObject *size_of(PyObject *module, PyObject *values) {
     if (Py_TYPE(values) == EventType) return PyLong_FromLongLong(event_size((Event *)values));
     int are = are_events(values);
     if (are < 0) return NULL;
-    long long size = 0;
-    for (Py_ssize_t index = are ? PyList_Size(values) : 0; index-- > 0;)
-        size += event_size((Event *)PyList_GetItem(values, index));
-    return PyLong_FromLongLong(size);
+    return PyLong_FromLongLong(are ? events_size(values) : 0);
 }
 
 static PyMethodDef functions[] = {
@@ -88,7 +85,10 @@ static PyMethodDef functions[] = {
     {"encode_columns", encode_columns, METH_O, NULL},
     {"size_of", size_of, METH_O, NULL},
     {"route", route, METH_VARARGS, NULL},
+    {"record_rows", record_rows, METH_VARARGS, NULL},
+    {"sizes_of", sizes_of, METH_VARARGS, NULL},
     {"append_warm", (PyCFunction)(void *)append_warm, METH_FASTCALL, NULL},
+    {"append_many_warm", (PyCFunction)(void *)append_many_warm, METH_FASTCALL, NULL},
     {"crc32c", checksum, METH_VARARGS, NULL},
     {"encode", encode, METH_O, NULL},
     {"decode", decode, METH_O, NULL},

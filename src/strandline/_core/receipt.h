@@ -24,4 +24,5 @@ extern PyTypeObject *AppenderType;
 extern PyType_Spec appender_spec;
 bool appender_prepare(void);
 PyObject *append_warm(PyObject *module, PyObject *const *args, Py_ssize_t given);
+PyObject *append_many_warm(PyObject *module, PyObject *const *args, Py_ssize_t given);
 #endif

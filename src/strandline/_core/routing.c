@@ -18,22 +18,75 @@ static uint32_t murmur2(const byte *data, size_t size) {
     return value ^ (value >> 15);
 }
 
-/* Append an index and its event to those of a partition; false with an exception. */
-static bool add_to(PyObject *routed, long partition, Py_ssize_t index, PyObject *event) {
-    PyObject *number = PyLong_FromLongLong(partition), *place = PyLong_FromLongLong(index);
-    PyObject *lists = number ? PyDict_GetItemWithError(routed, number) : NULL;
-    bool is_done = false;
-    if (number && place && !lists && !PyErr_Occurred()) {
-        lists = Py_BuildValue("([][])");
-        if (lists && PyDict_SetItem(routed, number, lists) == 0) Py_DECREF(lists);
-        else Py_CLEAR(lists);
-    }
-    if (lists)
-        is_done = PyList_Append(PyTuple_GetItem(lists, 0), place) == 0
-            && PyList_Append(PyTuple_GetItem(lists, 1), event) == 0;
-    Py_XDECREF(number);
-    Py_XDECREF(place);
+uint32_t event_partition(const Event *event, uint32_t partitions) {
+    uint32_t hash = murmur2((const byte *)event->row + event->key.at, event->key.length);
+    return (hash & 0x7fffffff) % partitions;
+}
+
+/* How many events go to each partition, which one each goes to, and the lists of both. */
+typedef struct {
+    uint32_t *numbers, *counts;
+    PyObject **indices, **events; /* By partition; borrowed from `routed`, or NULL. */
+} Routes;
+
+static bool routes_open(Routes *routes, size_t count, size_t partitions) {
+    routes->numbers = malloc(count * sizeof *routes->numbers);
+    routes->counts = calloc(partitions, sizeof *routes->counts);
+    routes->indices = calloc(partitions, sizeof *routes->indices);
+    routes->events = calloc(partitions, sizeof *routes->events);
+    return routes->numbers && routes->counts && routes->indices && routes->events;
+}
+
+static void routes_close(Routes *routes) {
+    free(routes->numbers);
+    free(routes->counts);
+    free(routes->indices);
+    free(routes->events);
+}
+
+/* Have lists for what goes to a partition; false with an exception. */
+static bool open_partition(Routes *routes, PyObject *routed, uint32_t number) {
+    Py_ssize_t count = (Py_ssize_t)routes->counts[number];
+    PyObject *indices = PyList_New(count), *events = PyList_New(count);
+    PyObject *key = PyLong_FromLongLong(number);
+    PyObject *lists = indices && events ? Py_BuildValue("(OO)", indices, events) : NULL;
+    bool is_done = key && lists && PyDict_SetItem(routed, key, lists) == 0;
+    routes->indices[number] = indices;
+    routes->events[number] = events;
+    routes->counts[number] = 0; /* From now on: how many are in the lists. */
+    Py_XDECREF(indices);
+    Py_XDECREF(events);
+    Py_XDECREF(key);
+    Py_XDECREF(lists);
     return is_done;
+}
+
+static bool add_to(Routes *routes, PyObject *routed, Py_ssize_t index, PyObject *event) {
+    uint32_t number = routes->numbers[index];
+    if (!routes->events[number] && !open_partition(routes, routed, number)) return false;
+    PyObject *place = PyLong_FromLongLong(index);
+    Py_ssize_t at = (Py_ssize_t)routes->counts[number]++;
+    return place && !PyList_SetItem(routes->indices[number], at, place)
+        && !PyList_SetItem(routes->events[number], at, new_reference(event));
+}
+
+/* The events are checked: each has a key. */
+static PyObject *routed_by_key(PyObject *events, Py_ssize_t count, uint32_t partitions) {
+    Routes routes;
+    PyObject *routed = PyDict_New();
+    if (!routes_open(&routes, (size_t)count, partitions)) {
+        PyErr_NoMemory();
+        Py_CLEAR(routed);
+    }
+    for (Py_ssize_t index = 0; routed && index < count; index++) {
+        const Event *event = (const Event *)PyList_GetItem(events, index);
+        routes.numbers[index] = event_partition(event, partitions);
+        routes.counts[routes.numbers[index]]++;
+    }
+    for (Py_ssize_t index = 0; routed && index < count; index++)
+        if (!add_to(&routes, routed, index, PyList_GetItem(events, index))) Py_CLEAR(routed);
+    routes_close(&routes);
+    return routed;
 }
 
 PyObject *route(PyObject *module, PyObject *args) {
@@ -44,18 +97,11 @@ PyObject *route(PyObject *module, PyObject *args) {
     if (!PyArg_ParseTuple(args, "O!iL:route", &PyList_Type, &events, &partitions, &bytes_max))
         return NULL;
     Py_ssize_t count = PyList_Size(events);
-    if (partitions < 1) Py_RETURN_NOTIMPLEMENTED;
+    if (partitions < 1 || count < 1 || count > UINT32_MAX) Py_RETURN_NOTIMPLEMENTED;
     for (Py_ssize_t index = 0; index < count; index++) {
         Event *event = (Event *)PyList_GetItem(events, index);
         bool is_plain = Py_TYPE(event) == EventType && event->has_key && event_size(event) <= bytes_max;
         if (!is_plain) Py_RETURN_NOTIMPLEMENTED;
     }
-    PyObject *routed = PyDict_New();
-    for (Py_ssize_t index = 0; routed && index < count; index++) {
-        Event *event = (Event *)PyList_GetItem(events, index);
-        uint32_t hash = murmur2((const byte *)event->row + event->key.at, event->key.length);
-        long partition = (long)((hash & 0x7fffffff) % (uint32_t)partitions);
-        if (!add_to(routed, partition, index, (PyObject *)event)) Py_CLEAR(routed);
-    }
-    return routed;
+    return routed_by_key(events, count, (uint32_t)partitions);
 }

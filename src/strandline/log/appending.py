@@ -6,16 +6,24 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final
 
 from strandline._core import IS_COMPILED
-from strandline.clock import Clock, SystemClock
+from strandline.clock import Clock
 from strandline.log.draft import Draft, draft
-from strandline.log.draft_columns import COLUMNS_MIN, EventColumns, size_of
+from strandline.log.draft_columns import COLUMNS_MIN, EventColumns, event_drafts, size_of
 from strandline.log.event_rows import EventRows
 from strandline.log.metrics import LogCounts
 from strandline.log.quotas import Quotas
-from strandline.log.receipts import Part, Receipt, Receipts, finish, handed_back
+from strandline.log.receipts import (
+    Part,
+    Receipt,
+    Receipts,
+    finish,
+    handed_back,
+    outcome_of,
+)
 from strandline.log.results import TopicName, Value
 from strandline.log.retention import Retention
 from strandline.log.scheduling import scheduled, scheduled_each
+from strandline.log.shortcuts import Shortcuts
 from strandline.log.store import (
     AppendRequest,
     DroppedError,
@@ -40,11 +48,11 @@ from strandline.values import (
 from strandline.values.arguments import INT64_MAX, check_items, whole
 
 if TYPE_CHECKING or IS_COMPILED:
-    from strandline._core.core import Appender, append_warm
+    from strandline._core.core import append_many_warm, append_warm, sizes_of
 else:
-    append_warm = None
+    append_warm = append_many_warm = sizes_of = None
 
-__all__ = ["Appends", "append_warm", "check_values"]
+__all__ = ["Appends", "append_many_warm", "append_warm", "check_values"]
 
 _FIRST = Partition(0)
 _NAMES: tuple[type, ...] = (str, Topic)
@@ -87,14 +95,11 @@ class Appends:
         self._durability_max = store.capabilities.durability_max
         self._default = min(_WRITTEN, self._durability_max)
         self._stores_columns = store.capabilities.stores_columns
-        #: Of a store that has shortcuts; see Shortcut.
-        self._shortcut: Callable[[StoredTopic, int], Shortcut | None] | None = getattr(
-            store, "shortcut", None
+        self._shortcuts = shortcuts = Shortcuts(
+            store, clock, (self._default, self._durability_max), record_bytes_max
         )
-        if not IS_COMPILED:
-            self._shortcut = None
-        #: What appends single events without terms, by the name of the topic; None without core.
-        self.appenders: dict[str, Appender] | None = {} if IS_COMPILED else None
+        #: What appends events without terms, by the name of the topic; None without core.
+        self.appenders = shortcuts.appenders
         #: Where appends went last; the store says if a topic is gone.
         self._lanes: dict[TopicName, TopicLane] = {}
 
@@ -197,7 +202,7 @@ class Appends:
         if short is not None and key is None and terms.is_plain and type(value) is Event:
             outcome = self._short(lane, short, value, level, may_wait=may_wait)
             if outcome is not None:
-                self._have_appender(lane, short)
+                self._shortcuts.have_appender(lane, _FIRST)
                 return Receipt(outcome, _FIRST, level, self._durability_max, value)
         drafted = draft(value, key, lane.kind, self._record_bytes_max)
         if terms.is_plain and lane.partitions == 1:
@@ -225,34 +230,9 @@ class Appends:
         counts.bytes += drafted.size_bytes
         if self._trims_at_once:
             self._trim(lane.stored, number)
-        elif self._shortcut is not None and number not in lane.shortcuts:
-            self._look_for_shortcut(lane, number)
+        elif self.appenders is not None:
+            self._shortcuts.look(lane, number)
         return Receipt(outcome, number, level, self._durability_max, value)
-
-    def _look_for_shortcut(self, lane: TopicLane, number: int) -> None:
-        """Have the next append of plain events take the short way, if there is one."""
-        is_plain = lane.tenant is None and lane.kind is _EVENT
-        found = self._shortcut(lane.stored, number) if self._shortcut and is_plain else None
-        if found is not None:
-            lane.shortcuts[number] = found
-            if lane.partitions == 1:
-                self._have_appender(lane, found)
-
-    def _have_appender(self, lane: TopicLane, short: Shortcut) -> None:
-        """Have the next append of an event without terms do without Python, if it can."""
-        name, counts, known = lane.name, lane.counts, lane.appender
-        if self.appenders is None or type(name) is not str:
-            return
-        if known is not None and known is self.appenders.get(name) and not known.is_closed:
-            return
-        counts.take_counts()
-        clock = None if type(self._clock) is SystemClock else self._clock
-        levels = (self._default, self._durability_max)
-        made = short.appender(Receipt, clock, _FIRST, levels, self._record_bytes_max)
-        lane.appender = counts.appender = made
-        if made is not None:
-            lane.allow_appender()
-            self.appenders[name] = made
 
     def _append_shortly(
         self, lane: TopicLane, values: list[Any], level: Durability, *, may_wait: bool
@@ -262,21 +242,20 @@ class Appends:
         if lane.partitions > 1:
             first = next(iter(lane.shortcuts.values()))
             routed = first.route(values, lane.partitions, self._record_bytes_max)
-            if routed is NotImplemented or not routed or routed.keys() - lane.shortcuts.keys():
+            if routed is NotImplemented or routed.keys() - lane.shortcuts.keys():
                 return None
         at_once = level if len(routed) == 1 else self._default
         parts: list[Part] = []
         for number, (indices, events) in routed.items():
             try:
-                outcome = self._short(
-                    lane, lane.shortcuts[number], events, at_once, may_wait=may_wait
-                )
+                outcome = self._short_part(lane, number, events, at_once, may_wait=may_wait)
                 if outcome is None:
                     if not parts:
                         return None
                     outcome = self._append_part(
                         lane, Partition(number), events, at_once, may_wait=may_wait
                     )
+                self._shortcuts.have_appender(lane, Partition(number))
             except UnavailableError as error:
                 stored = {index for part in parts for index in part.indices}
                 rest = [value for index, value in enumerate(values) if index not in stored]
@@ -286,6 +265,17 @@ class Appends:
         if may_wait and at_once is not level and receipts.is_settled:
             receipts.wait()
         return receipts
+
+    def _short_part(
+        self, lane: TopicLane, number: int, events: list[Any], level: Durability, *, may_wait: bool
+    ) -> Outcome | None:
+        """Append a list of events by what is shortest; None, with nothing done, if not."""
+        appender = lane.appenders[number]
+        if appender is not None and level is self._default:
+            first: Any = appender.append(events)
+            if first is not NotImplemented:
+                return outcome_of(first)
+        return self._short(lane, lane.shortcuts[number], events, level, may_wait=may_wait)
 
     def _append_part(
         self,
@@ -364,8 +354,8 @@ class Appends:
                 self._count(lane, len(chosen), size_of(chosen))
                 if self._trims_at_once:
                     self._trim(lane.stored, number)
-                elif self._shortcut is not None and number not in lane.shortcuts:
-                    self._look_for_shortcut(lane, number)
+                elif self.appenders is not None:
+                    self._shortcuts.look(lane, number)
         except UnavailableError as error:
             stored = {index for part in parts for index in part.indices}
             rest = [value for index, value in enumerate(values) if index not in stored]
@@ -389,6 +379,10 @@ class Appends:
             columns = EventColumns.of(values, bytes_max)
             if columns is not None:
                 return columns
+        if IS_COMPILED and keys is None and kind is _EVENT and type(values) is list:
+            sizes = sizes_of(values, bytes_max)
+            if sizes is not NotImplemented:
+                return event_drafts(values, sizes)
         return [
             draft(value, key, kind, bytes_max)
             for value, key in zip(values, keys or repeat(None, len(values)), strict=True)

@@ -12,6 +12,7 @@ from strandline.log.appending import append_warm, check_values
 from strandline.log.async_reading import AsyncBatches, AsyncWatch
 from strandline.log.async_receipts import AsyncReceipt, AsyncReceipts
 from strandline.log.async_transaction import AsyncTransaction
+from strandline.log.broker import announced
 from strandline.log.handed_over import AppendQueue, HandedOver
 from strandline.log.log import Log
 from strandline.log.off_loop import (
@@ -177,9 +178,7 @@ class AsyncLog:
             receipts = log._appends.append_many(topic, each, own, terms_of(terms), may_wait=False)
         except StrandlineError as error:
             return AsyncReceipts(len(each), HandedOver.failed(error))
-        if receipts and log._announcer is not None:
-            log._announcer.announce(topic, receipts)
-        return AsyncReceipts(len(each), receipts)
+        return AsyncReceipts(len(each), announced(log._announcer, topic, receipts))
 
     def transaction(self, connection: Any = None) -> AsyncTransaction:
         """Return a block for `async with`, which gives an `AsyncConnection`.

@@ -108,3 +108,10 @@ def tolerated(what: str) -> Iterator[None]:
         yield
     except Exception:  # noqa: BLE001 - It costs time and nothing else.
         failures.warning(what, exc_info=True)
+
+
+def announced(announcer: Announcer | None, topic: TopicName, receipts: Receipts) -> Receipts:
+    """Return the receipts of an append, after it was published where a broker is to know."""
+    if receipts and announcer is not None:
+        announcer.announce(topic, receipts)
+    return receipts

@@ -110,6 +110,12 @@ def _drafts(columns: Sequence[Sequence[Any]], sizes: Sequence[int]) -> Iterator[
     return map(_new_draft, zip(keys, bodies, sizes, strict=True))
 
 
+def event_drafts(events: list[Any], sizes: Sequence[int]) -> list[Draft]:
+    """Return the drafts of events with keys of their own, which count so much."""
+    kinds, payloads, keys, headers, times = Event.columns(events)
+    return list(_drafts((keys, kinds, payloads, headers, times), sizes))
+
+
 def size_of(drafts: Sequence[Draft]) -> int:
     """Return how large the records count together."""
     if isinstance(drafts, EventColumns):

@@ -11,8 +11,8 @@ from uuid import UUID
 from strandline._core import CORE
 from strandline.clock import Clock
 from strandline.log.access import Access
-from strandline.log.appending import Appends, append_warm, check_values
-from strandline.log.broker import Announcer, Broker
+from strandline.log.appending import Appends, append_many_warm, append_warm, check_values
+from strandline.log.broker import Announcer, Broker, announced
 from strandline.log.claims import ConsumerPlace
 from strandline.log.contract import LogConsumers, LogReader, LogTopics, LogTransactions, LogWriter
 from strandline.log.cursors import ConsumerCursors
@@ -224,13 +224,13 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         keys: Sequence[str | None] | None = None,
         **terms: Unpack[AppendTerms],
     ) -> Receipts:
-        given = terms_of(terms)
-        each, own = check_values(values, keys)
+        if self._appenders is not None and keys is None:
+            warm: Receipts = append_many_warm(self._appenders, topic, values, terms, True)
+            if warm is not NotImplemented:
+                return warm
+        given, (each, own) = terms_of(terms), check_values(values, keys)
         self._store.check_open()
-        receipts = self._appends.append_many(topic, each, own, given)
-        if receipts and self._announcer is not None:
-            self._announcer.announce(topic, receipts)
-        return receipts
+        return announced(self._announcer, topic, self._appends.append_many(topic, each, own, given))
 
     def transaction(self, connection: Any = None) -> AbstractContextManager[Any]:
         block = self._access.transaction(connection)

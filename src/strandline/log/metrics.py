@@ -136,15 +136,15 @@ class TopicCounts:
     appends: int = 0
     records: int = 0
     bytes: int = 0
-    #: Counts single appends by itself, if there is one.
-    appender: Appender | None = None
+    #: What appends in place of Python, and counts by itself: one for each partition.
+    appenders: dict[int, Appender] = field(default_factory=dict)
 
     def take_counts(self) -> TopicCounts:
-        """Count what the appender has counted, and return the counts."""
-        if self.appender is not None:
-            appends, size_bytes = self.appender.take_counts()
+        """Count what the appenders have counted, and return the counts."""
+        for appender in tuple(self.appenders.values()):
+            appends, records, size_bytes = appender.take_counts()
             self.appends += appends
-            self.records += appends
+            self.records += records
             self.bytes += size_bytes
         return self
 

@@ -149,6 +149,9 @@ class Part(NamedTuple):
 class Receipts(Sequence[Receipt]):
     """What became of one `append_many`: a receipt for each value, in the same order."""
 
+    #: That of the first value where all were written as one, until the part is made of it.
+    _first: Receipt | None = None
+
     def __init__(
         self,
         count: int,
@@ -158,11 +161,19 @@ class Receipts(Sequence[Receipt]):
         offered: object,
     ) -> None:
         self._count = count
-        self._parts = parts
+        self._made: Sequence[Part] = parts
         self._level = level
         self._durability_max = durability_max
         self._offered = offered
         self._places: dict[int, tuple[Part, int]] | None = None
+
+    @property
+    def _parts(self) -> Sequence[Part]:
+        first = self._first
+        if first is not None:
+            self._made = (Part(first.partition, range(self._count), outcome_of(first)),)
+            self._first = None
+        return self._made
 
     @property
     def is_settled(self) -> bool:
@@ -223,6 +234,18 @@ class Receipts(Sequence[Receipt]):
                 for place, number in enumerate(part.indices)
             }
         return self._places[index]
+
+
+def receipts_of(first: Receipt, count: int) -> Receipts:
+    """Return the receipts of `count` values that were written as one, the first with this one."""
+    receipts = Receipts(count, (), first._level, first._durability_max, first._offered)  # noqa: SLF001 - Of one request.
+    receipts._first = first  # noqa: SLF001 - Of one request.
+    return receipts
+
+
+def outcome_of(receipt: Receipt) -> Outcome:
+    """Return what the request came to that a receipt is of."""
+    return receipt._outcome  # noqa: SLF001 - For what puts receipts together.
 
 
 def handed_back(error: UnavailableError, offered: object) -> UnavailableError:

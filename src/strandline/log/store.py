@@ -212,17 +212,20 @@ class Shortcut(Protocol):
 
     def appender(
         self,
-        receipt: type,
+        receipts: "tuple[type, Callable[[Any, int], object]]",
         clock: Clock | None,
         partition: int,
         levels: tuple[Durability, Durability],
         bytes_max: int,
         /,
     ) -> "Appender | None":
-        """Return what appends single events and returns receipts of this type, as long as
-        the partition is not taken over, and until its `fresh_until` by the clock, None for
-        that of the system. The levels are that of each append and the highest that there is.
-        None if there is none."""
+        """Return what appends events as long as the partition is not taken over, and until its
+        `fresh_until` by the clock, None for that of the system.
+
+        It returns a receipt of the type, or of a list what the function makes of the first
+        receipt and their count. The levels are that of each append and the highest that there
+        is. None if there is no such thing.
+        """
 
 
 T = TypeVar("T", bound=StoredTopic)

@@ -22,7 +22,7 @@ class TopicLane:
     """A topic as appends need it."""
 
     __slots__ = (
-        "appender",
+        "appenders",
         "counts",
         "earlier",
         "fresh_until",
@@ -48,8 +48,8 @@ class TopicLane:
         self.partitions: int = 0
         #: The counts by which writes were routed that are still recognised, the latest first.
         self.earlier: tuple[int, ...] = ()
-        #: What appends to its only partition in place of Python, if there is one.
-        self.appender: Appender | None = None
+        #: What appends in place of Python, by partition; None where there is nothing.
+        self.appenders: list[Appender | None] = []
         #: Until when this is known without a look at the topic, by the monotonic clock.
         self.fresh_until: float
         self.route(stored, clock)
@@ -67,7 +67,7 @@ class TopicLane:
             self._route_by_counts(clock.now_us())
         else:
             self.partitions, self.earlier = settings.partitions, ()
-        self.allow_appender()
+        self.allow_appenders()
 
     def _route_by_counts(self, now_us: int) -> None:
         settings = self.stored.settings
@@ -81,10 +81,14 @@ class TopicLane:
         next_s = min((each / 1_000_000 for each in changes if each > 0), default=ROUTE_CHECK_S)
         self.fresh_until += min(next_s, ROUTE_CHECK_S) - ROUTE_CHECK_S
 
-    def allow_appender(self) -> None:
-        """Let the appender append for as long as all values go to one partition."""
-        if self.appender is not None:
-            self.appender.fresh_until = self.fresh_until if self.partitions == 1 else 0.0
+    def allow_appenders(self) -> None:
+        """Let the appenders append until the next look, if values are routed as before."""
+        is_same = len(self.appenders) == self.partitions
+        for appender in self.appenders:
+            if appender is not None:
+                appender.fresh_until = self.fresh_until if is_same else 0.0
+        if not is_same:
+            self.appenders = [None] * self.partitions
 
     def turn(self) -> int:
         """Return the next turn."""

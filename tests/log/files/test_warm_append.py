@@ -5,6 +5,8 @@ in plain Python. See design 0084.
 """
 
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -12,7 +14,7 @@ from typing import Any
 import pytest
 
 import strandline as sl
-from strandline.log import Log, appending
+from strandline.log import shortcuts
 from strandline.log.appending import Appends
 from strandline.stores.files import compiled_lane
 from tests.planting import Bug
@@ -51,15 +53,15 @@ def test_a_layer_more_is_noticed(tmp_path: Path) -> None:
 def calls_of_append(place: Path, *, exclusive: bool = False) -> list[str]:
     with pytest.MonkeyPatch.context() as plain:
         plain.setattr(compiled_lane, "IS_COMPILED", False)
-        plain.setattr(appending, "IS_COMPILED", False)
+        plain.setattr(shortcuts, "IS_COMPILED", False)
         with sl.open(f"file:{place}/log", exclusive=exclusive) as log:
             log.create_topic("orders")
             for _ in range(3):
                 log.append("orders", EVENT)
-            return traced(log)
+            return traced(partial(log.append, "orders", EVENT))
 
 
-def traced(log: Log) -> list[str]:
+def traced(append: Callable[[], object]) -> list[str]:
     """Append once, and return which functions of ours were called, in order."""
     calls: list[str] = []
 
@@ -68,12 +70,11 @@ def traced(log: Log) -> list[str]:
             code = frame.f_code
             calls.append(f"{Path(code.co_filename).name} {code.co_name}")
 
-    append = log.append
     # What measures coverage or time may be there already.
     present = sys.getprofile()
     sys.setprofile(profile)
     try:
-        append("orders", EVENT)
+        append()
     finally:
         sys.setprofile(present)
     return calls

@@ -2,7 +2,7 @@
 
 import contextlib
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final, NoReturn
 from uuid import UUID
@@ -144,7 +144,7 @@ class Lane:
 
     def appender(
         self,
-        receipt: type,
+        receipts: tuple[type, Callable[[Any, int], object]],
         clock: Clock | None,
         partition: int,
         levels: tuple[Durability, Durability],
@@ -158,12 +158,13 @@ class Lane:
             return None
         written, durable = coordinator.stages
 
-        def failed(error: BaseException, event: Event) -> NoReturn:
-            raise self._met(store, error, event) from error
+        def failed(error: BaseException, write: object) -> NoReturn:
+            raise self._met(store, error, write) from error
 
         return Appender(
             compiled.lane,
             compiled.append if compiled.is_seam else None,
+            compiled.append_many if compiled.is_seam else None,
             coordinator.ending,
             written.mark,
             compiled.commit,
@@ -173,7 +174,7 @@ class Lane:
             coordinator.receipt_beside,
             durable.round_on_loop,
             _finish,
-            receipt,
+            *receipts,
             clock,
             partition,
             *levels,

@@ -8,12 +8,10 @@ from typing import Final, NamedTuple
 from strandline.log.chain import Chain, link
 from strandline.log.decide import decide, record_identities
 from strandline.log.draft import Draft
-from strandline.log.history import EventBody
 from strandline.log.identities import Original
 from strandline.log.store import AppendRequest, DroppedError, Placement
 from strandline.log.topics import is_internal_name
 from strandline.stores.sqlite.chain_values import ValueRow, load_value, store_values, value_row
-from strandline.stores.sqlite.checksum import Content, record_crc
 from strandline.stores.sqlite.database import CHECKPOINT_BYTES, Database
 from strandline.stores.sqlite.durable_marks import DurableMarks
 from strandline.stores.sqlite.identities import SqliteIdentities
@@ -24,6 +22,7 @@ from strandline.stores.sqlite.partition_row import (
     place,
     store_partitions,
 )
+from strandline.stores.sqlite.record_rows import record_rows
 from strandline.stores.sqlite.records import Row
 from strandline.stores.sqlite.schema import OFFSET_BITS, is_out_of_space, translated
 from strandline.stores.sqlite.topics import SqliteTopic
@@ -37,7 +36,6 @@ from strandline.values import (
 )
 from strandline.writes.standby import Standby
 
-_NO_HEADERS = b"{}"
 _ROW_BYTES = 64
 #: About what the smallest transaction adds to the write-ahead log, and each row besides.
 COMMIT_BYTES = 5 * 1024
@@ -193,18 +191,10 @@ class SqliteDelta:
         entry, partition, request = write
         start, slot, tenant = row.high, row.slot, request.tenant
         _check_room(start, len(fresh))
-        contents = [_content(draft, tenant) for draft in fresh]
         if entry.is_proved:
             self._link(entry, partition, fresh, tenant, now_us)
-        self._records += [
-            (
-                place(slot, offset),
-                now_us,
-                *content,
-                record_crc(entry.id_bytes, partition, offset, now_us, content),
-            )
-            for offset, content in enumerate(contents, start)
-        ]
+        topic, first = (entry.id_bytes, partition), (place(slot, start), start)
+        self._records += record_rows(fresh, tenant, topic, first, now_us)
         added_bytes = sum([draft.size_bytes for draft in fresh])
         self._size += added_bytes + _ROW_BYTES * len(fresh)
         row.size_bytes += added_bytes
@@ -392,15 +382,6 @@ class AppendFlusher:
 def is_due(head: PartitionRow) -> bool:
     """Whether a partition's row lags behind as far as it may."""
     return head.high - head.noted >= _TAIL_MAX
-
-
-def _content(draft: Draft, tenant: Tenant | None) -> Content:
-    body = draft.body
-    if not isinstance(body, EventBody):
-        return draft.key, tenant, None, body, None, None, draft.size_bytes
-    kind, value, headers, occurred_at_us = body
-    stored = None if headers == _NO_HEADERS else headers
-    return draft.key, tenant, kind, value, stored, occurred_at_us, draft.size_bytes
 
 
 def _check_room(start: int, count: int) -> None:
