@@ -15,7 +15,7 @@ import strandline as sl
 from strandline.log import Log
 from strandline.stores.sqlite import SqliteStore
 from strandline.testing import FakeClock
-from strandline.tiering import SegmentCatalogue, TieringWorker, compact, sweep, tier
+from strandline.tiering import SegmentCatalogue, TieringWorker, compact, sweep
 from strandline.tiering.copying import read_piece
 from strandline.tiering.segment import CopiedSegment, SegmentState, partition_of
 from strandline.values import CorruptError, InvalidError, UnavailableError
@@ -485,15 +485,7 @@ def test_merged_objects_are_merged_again(tmp_path: Path) -> None:
         log.create_topic("t")
         for number in range(40):
             log.append("t", sl.Event("k", {"n": number}))
-            tier(
-                log,
-                "t",
-                log.objects,
-                include_open=True,
-                local_bytes=0,
-                compact_bytes=MUCH,
-                grace_s=600,
-            )
+            move(log, compact_bytes=MUCH, grace_s=600)
 
         records = list(log.read("t", 0, 0))
         assert [record.payload["n"] for record in records] == list(range(40))
