@@ -24,6 +24,7 @@ from tests.processes import catalogue_kills, joins, kills, outboxes, trigger_kil
 from tests.spark import sink_kills
 from tests.spark.killed_driver import POINTS
 from tests.tiering import tier_kills
+from tests.tiering.delta import equality
 from tests.typed import paired_runs
 from tests.typed import schedules as typed_schedules
 from tests.views import schedules as view_schedules
@@ -101,6 +102,7 @@ TORTURES = (
     ),
     Torture(f"catalogue with {catalogue_kills.KILLS_PER_LOG} kills", processes.kill_tiering, 1_000),
     Torture("tiering that is killed at each point", tier_kills.run, 2 * 120),
+    Torture("equal rows while movers are killed", equality.kill_movers, 100),
     Torture("restored copies", processes.restore, 200),
     Torture(f"outboxes with {outboxes.KILLS_PER_LOG} kills", processes.share_transactions, 100),
     Torture(

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pytest
 
@@ -14,7 +15,8 @@ import strandline as sl
 from strandline.log import Log
 from strandline.stores.sqlite import SqliteStore
 from strandline.testing import FakeClock
-from strandline.tiering import SegmentCatalogue, TieringWorker, compact, sweep, tier
+from strandline.tiering import SegmentCatalogue, TieringWorker, compact, sweep
+from strandline.tiering.copying import read_piece
 from strandline.tiering.segment import CopiedSegment, SegmentState, partition_of
 from strandline.values import CorruptError, InvalidError, UnavailableError
 from strandline.views import RefusedError
@@ -457,20 +459,33 @@ def test_the_saved_catalogue_knows_what_was_merged(tmp_path: Path) -> None:
         assert list(log.read("t", 0, 0)) == records
 
 
+def test_copies_that_overlap_are_merged_whatever_their_size(tmp_path: Path) -> None:
+    with opened("memory", tmp_path) as log:
+        records = filled(log)
+        move(log, local_bytes=None)
+        first = listed(log)[0]
+        piece = read_piece(log, first.place, 12, 17)
+        with SegmentCatalogue(log) as catalogue:
+            catalogue.follow_all()
+            between = segment(12, 17, place=first.place, digest=piece.digest)
+            between = msgspec.structs.replace(
+                between, store=first.store, name=f"{first.name}-between"
+            )
+            catalogue.add(between)
+            log.objects.put(between.name, piece.content)
+            catalogue.change(between, SegmentState.COPY_FINISHED)
+
+        merged(log)
+
+        check_merged(log, records)
+
+
 def test_merged_objects_are_merged_again(tmp_path: Path) -> None:
     with opened("memory", tmp_path) as log:
         log.create_topic("t")
         for number in range(40):
             log.append("t", sl.Event("k", {"n": number}))
-            tier(
-                log,
-                "t",
-                log.objects,
-                include_open=True,
-                local_bytes=0,
-                compact_bytes=MUCH,
-                grace_s=600,
-            )
+            move(log, compact_bytes=MUCH, grace_s=600)
 
         records = list(log.read("t", 0, 0))
         assert [record.payload["n"] for record in records] == list(range(40))

@@ -226,7 +226,7 @@ def test_objects_without_statistics_of_fields_are_read_as_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Those that an earlier version wrote, and those of topics that declared nothing then."""
-    monkeypatch.setattr(copying, "field_bounds", lambda table, declared: None)
+    monkeypatch.setattr(copying, "with_fields", lambda table, about, declared: (table, about))
     with filled(tmp_path) as log:
         assert not [*differences(log, every=19)]
 

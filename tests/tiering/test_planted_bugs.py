@@ -261,7 +261,7 @@ BUGS = (
     _bug(
         segment_view, "_check_merged", "copies.successor(...) is not None", "False", merges_at_once
     ),
-    _bug(segment_view, "_check_merged", "known.start != at", "False", merges_at_once),
+    _bug(segment_view, "_check_merged", "step.start <= known.start <= at", "True", merges_at_once),
     _bug(segment_view, "_check_merged", "step.merges and at != step.end", "False", merges_at_once),
     _bug(segment_view, "_check_added", "copies.is_in_merged(...)", "False", a_late_copy),
     _bug(TieringRun, "remove_merged", "since_us <= until_us", "True", the_grace),

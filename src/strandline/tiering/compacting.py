@@ -1,6 +1,7 @@
 """Which neighbouring objects are worth merging into one. See design 0119."""
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Final
 
 from strandline.log import Log
@@ -34,19 +35,25 @@ def merges_of(copies: Sequence[CopiedSegment], bytes_max: int) -> Sequence[Seque
 def _full(copies: Sequence[CopiedSegment], bytes_max: int) -> Iterator[Sequence[CopiedSegment]]:
     """Yield copies that follow each other and fit one object, as many as do."""
     run: list[CopiedSegment] = []
-    size = records = 0
+    size = records = end = 0
     for copy in copies:
         size, records = size + copy.size_bytes, records + copy.record_bytes
-        is_next = bool(run) and run[-1].end == copy.start
+        is_next = copy.start <= end
         if run and (not is_next or size > bytes_max or records > RECORD_BYTES_MAX):
             yield run
-            run, size, records = [], copy.size_bytes, copy.record_bytes
+            run, size, records, end = [], copy.size_bytes, copy.record_bytes, 0
         run.append(copy)
+        end = max(end, copy.end)
     yield run
 
 
 def _worthwhile(run: Sequence[CopiedSegment]) -> list[Sequence[CopiedSegment]]:
-    """Return the parts of a run in which the others have half of what the largest has."""
+    """Return the parts of a run in which the others have half of what the largest has.
+
+    Or all of it, if two overlap: by processes that copied at once what still grew.
+    """
+    if any(one.end > other.start for one, other in pairwise(run)):
+        return [run]
     found: list[Sequence[CopiedSegment]] = []
     left = [run]
     while left:

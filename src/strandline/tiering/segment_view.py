@@ -174,9 +174,9 @@ def _check_merged(copies: PartitionCopies, step: CopiedSegment) -> None:
             raise RefusedError("a copy that is to be merged is gone", id=step.id, other=each)
         if copies.successor(each) is not None:
             raise RefusedError("another copy takes the place of this", id=step.id, other=each)
-        if known.start != at:
+        if not step.start <= known.start <= at:
             raise RefusedError("only copies that follow each other are merged", other=each)
-        at = known.end
+        at = max(at, known.end)
     if step.merges and at != step.end:
         raise RefusedError("a merged copy ends with the last of them", id=step.id, end=at)
     replaced = None if step.replaces is None else copies.successor(step.replaces)

@@ -315,7 +315,7 @@ class TieringRun:
 
     def merge(self, place: UserPartition, members: Sequence[CopiedSegment]) -> None:
         """Have one copy take the place of several, which stay until `remove_merged`."""
-        start, end = members[0].start, members[-1].end
+        start, end = members[0].start, max(each.end for each in members)
         try:
             piece = read_piece(self._log, place, start, end)
         except TrimmedError as error:
