@@ -24,7 +24,9 @@ _QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 class Daemon:
     """A master or a worker, with the executors that it started."""
 
-    def __init__(self, folder: Path, name: str, arguments: Sequence[str]) -> None:
+    def __init__(
+        self, folder: Path, name: str, arguments: Sequence[str], user: int | None = None
+    ) -> None:
         self._said = folder / f"{name}.log"
         environment = {
             **_without_spark(),
@@ -43,6 +45,9 @@ class Daemon:
                 stdout=said,
                 stderr=said,
                 start_new_session=True,
+                user=user,
+                group=user,
+                extra_groups=None if user is None else [],
             )
 
     def wait_until_it_says(self, pattern: str) -> str:
@@ -70,21 +75,31 @@ class Cluster:
 
 
 @contextlib.contextmanager
-def running_cluster(folder: Path, workers: int = 2) -> Iterator[Cluster]:
-    """Give a cluster with a core in each worker, and end all of it."""
+def running_cluster(
+    folder: Path, workers: int = 2, *, user: int | None = None
+) -> Iterator[Cluster]:
+    """Give a cluster with a core in each worker, and end all of it.
+
+    The workers, and with them the executors, are those of `user`, if one is named.
+    """
     with contextlib.ExitStack() as stack:
 
-        def started(name: str, *arguments: str) -> Daemon:
-            daemon = Daemon(folder, name, arguments)
+        def started(name: str, *arguments: str, user: int | None = None) -> Daemon:
+            daemon = Daemon(folder, name, arguments, user)
             stack.callback(daemon.kill)
             return daemon
 
         ports = ("--host", LOOPBACK, "--port", "0", "--webui-port", "0")
         master = started("master", f"{_DEPLOY}.master.Master", *ports)
         url = master.wait_until_it_says(r"Starting Spark master at (spark://\S+)")
-        terms = (*ports, "--cores", "1", "--memory", "1g", "--work-dir", str(folder / "work"))
+        work = folder / "work"
+        work.mkdir(exist_ok=True)
+        if user is not None:
+            os.chown(work, user, user)
+        terms = (*ports, "--cores", "1", "--memory", "1g", "--work-dir", str(work))
         found = [
-            started(f"worker-{n}", f"{_DEPLOY}.worker.Worker", *terms, url) for n in range(workers)
+            started(f"worker-{n}", f"{_DEPLOY}.worker.Worker", *terms, url, user=user)
+            for n in range(workers)
         ]
         for each in found:
             each.wait_until_it_says(r"(Successfully registered with master)")

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from strandline.clock import SystemClock
 from strandline.log import TopicName
-from strandline.opening import absolute_url, open_log
+from strandline.opening import open_log
 from strandline.spark.jobs.speed import Stopwatch, per_second
 from strandline.spark.jobs.tasks import Progress, run_each
+from strandline.spark.log_urls import spark_url
 from strandline.tiering import SegmentCatalogue, TierReport, open_store
 from strandline.tiering.copying import PIECE_RECORDS
 from strandline.tiering.segment import UserPartition, partition_of
@@ -58,7 +59,7 @@ def tier(
     include_open, delta = check_flag("include_open", include_open), check_flag("delta", delta)
     local_age_s = check_limit("local_age_s", local_age_s)
     local_bytes = check_limit("local_bytes", local_bytes)
-    watch, located = Stopwatch(), absolute_url(url)
+    watch, located = Stopwatch(), spark_url(url)
     objects = open_store(store)
     with contextlib.ExitStack() as opened:
         log = opened.enter_context(open_log(located, mode=Mode.WRITE))
