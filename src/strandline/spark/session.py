@@ -66,6 +66,26 @@ def local_session(
     return builder.config(map=dict(chosen)).getOrCreate()
 
 
+def remote_session(url: str) -> "SparkSession":
+    """Return a session of a Spark Connect server that runs already, `sc://host:port`, in UTC.
+
+    The server's Python has Strandline, and reaches the log. InvalidError without PySpark, and
+    for a URL that is none of such a server.
+    """
+    try:
+        from pyspark.sql import SparkSession  # noqa: PLC0415 # An extra.
+    except ImportError as error:
+        raise InvalidError(missing("PySpark", "spark")) from error
+    from strandline.spark.source import StrandlineSource  # noqa: PLC0415 # Needs PySpark.
+
+    if not url.startswith("sc://"):
+        raise InvalidError("a Spark Connect server is named sc://host:port", url=url)
+    session = SparkSession.builder.remote(url).getOrCreate()
+    session.conf.set("spark.sql.session.timeZone", "UTC")
+    session.dataSource.register(StrandlineSource)
+    return session
+
+
 def _pythons(master: str, environment: Mapping[str, str]) -> dict[str, str]:
     """Return how Spark is to start its Pythons: as what is installed, not from an archive.
 
