@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 from strandline.spark.java import find_java
 from strandline.values import InvalidError
+from strandline.values.arguments import check_text
 from strandline.values.extras import missing
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def remote_session(url: str) -> "SparkSession":
         raise InvalidError(missing("PySpark", "spark")) from error
     from strandline.spark.source import StrandlineSource  # noqa: PLC0415 # Needs PySpark.
 
-    if not url.startswith("sc://"):
+    if not check_text("url", url).startswith("sc://"):
         raise InvalidError("a Spark Connect server is named sc://host:port", url=url)
     session = SparkSession.builder.remote(url).getOrCreate()
     session.conf.set("spark.sql.session.timeZone", "UTC")
