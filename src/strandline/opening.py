@@ -37,11 +37,14 @@ URL_VARIABLE = "STRANDLINE_URL"
 STATE_DIR_VARIABLE = "STRANDLINE_STATE_DIR"
 TOKEN_VARIABLE = "STRANDLINE_TOKEN"  # noqa: S105 - Its name.
 TLS_CA_VARIABLE = "STRANDLINE_TLS_CA"
+NATS_PASSWORD_VARIABLE = "STRANDLINE_NATS_PASSWORD"  # noqa: S105 - Its name.
 STORES_GROUP = "strandline.stores"
 """The entry points by which a package registers stores of its own: scheme = `StoreKind`."""
 
 _STATE_DIR = ".strandline"
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]+:")
+_POSTGRES_SECRET = re.compile(r"\A//[^/?]*:[^/?]+@|[?&](ssl)?password=")
+_NATS_USER = re.compile(r"(?://)?([^@/?]*)@")
 
 
 class StoreKind(NamedTuple):
@@ -69,6 +72,8 @@ class StoreKind(NamedTuple):
     reads_tier: bool = True
     #: Looks at the server that keeps such logs, and changes nothing there.
     examine: Callable[[str], "Iterable[Examined]"] | None = None
+    #: Whether the rest of a URL holds a password or token, where it may.
+    carries_secret: Callable[[str], bool] | None = None
 
 
 def open_log(
@@ -184,12 +189,19 @@ def absolute_url(url: str | None = None) -> str:
     return f"{chosen.partition(':')[0]}:{kind.locate(location)}"
 
 
-def staging_path(url: str) -> str:
-    """Return the directory for what is staged for a log; its parent exists."""
+def carries_secret(url: str) -> bool:
+    """Whether a URL holds a password or a token, so that it is not to be shown or kept."""
     kind, location = _parse(url)
-    if kind.staging is None:
-        raise InvalidError("nothing can be staged for such a log, use file: or sqlite:", url=url)
-    return kind.staging(location)
+    return kind.carries_secret is not None and kind.carries_secret(location)
+
+
+def staging_path(url: str) -> str | None:
+    """Return the directory for what is staged for a log; its parent exists.
+
+    None for a log that has no disk of its machine.
+    """
+    kind, location = _parse(url)
+    return None if kind.staging is None else kind.staging(location)
 
 
 def copy_log(
@@ -308,6 +320,7 @@ _POSTGRES = StoreKind(
     locate=lambda location: location,
     extra="postgres",
     examine=_examine_postgres,
+    carries_secret=lambda location: bool(_POSTGRES_SECRET.search(location)),
 )
 
 
@@ -330,6 +343,13 @@ def _examine_nats(location: str) -> "Iterable[Examined]":
     return examine(f"nats:{location}")
 
 
+def _has_nats_secret(location: str) -> bool:
+    """Whether there is a password, or a token: a user alone is one without a password elsewhere."""
+    found = _NATS_USER.match(location)
+    user, _, password = (found[1] if found else "").partition(":")
+    return bool(password) or (bool(user) and not os.environ.get(NATS_PASSWORD_VARIABLE))
+
+
 _NATS = StoreKind(
     _open_nats,
     "nats://USER@HOST:PORT/LOG",
@@ -340,6 +360,7 @@ _NATS = StoreKind(
     locate=lambda location: location,
     extra="nats",
     examine=_examine_nats,
+    carries_secret=_has_nats_secret,
 )
 
 

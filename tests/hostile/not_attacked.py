@@ -50,6 +50,7 @@ NOT_ATTACKED: dict[str, str] = {
     "as_json": "means by TypeError that it does not know a type, as an encoder does",
     **dict.fromkeys(("spark.register", "spark.table"), "asks the Spark session for everything"),
     **dict.fromkeys(("spark.cluster_session", "spark.local_session"), "starts Spark"),
+    "spark.remote_session": "connects to a Spark server",
     **dict.fromkeys(
         (
             *("jobs.AuditFinding", "jobs.AuditReport", "jobs.FlowReport"),

@@ -13,7 +13,7 @@ import pyarrow as pa
 from strandline.io import Io, SystemIo
 from strandline.log import Log
 from strandline.opening import staging_path
-from strandline.spark.sink import committing, rolling
+from strandline.spark.sink import committing, rolling, staging
 from strandline.spark.sink.committing import abort, commit
 from strandline.spark.sink.folder import AppFolder
 from strandline.spark.sink.intents import Intent, Intents, Progress, Step
@@ -54,7 +54,9 @@ class Driver:
 
     def __init__(self, url: str, io: Io, seed: int) -> None:
         self._log = open_sink_log(url, io)
-        self._folder = AppFolder(staging_path(url), APP, io=io)
+        path = staging_path(url)
+        assert path is not None
+        self._folder = AppFolder(path, APP, io=io)
         self._random = random.Random(seed)
 
     def run(self, version: int, numbers: list[int] | None = None) -> None:
@@ -110,7 +112,7 @@ def drive(
     io = FaultyIo(SystemIo())
     if nth is not None:
         io.before(nth, _tear if halfway else _be_killed, kinds=WRITES if halfway else CHANGES)
-    with flawed(flaw):
+    with flawed(flaw), small_pieces():
         driver = Driver(url, io, seed)
         for version in range(first, end):
             driver.run(version)
@@ -130,6 +132,23 @@ def _tear(operation: Operation) -> None:
     fd = os.open(operation.path, os.O_WRONLY)
     os.pwrite(fd, operation.data[: len(operation.data) // 2], operation.offset)
     _be_killed(operation)
+
+
+@contextlib.contextmanager
+def small_pieces() -> Iterator[None]:
+    """Have a few rows fill blocks, chunks and groups, so that a batch has several of each."""
+    sizes: list[tuple[Any, str, int]] = [
+        *((committing, "CHUNK_ROWS", 3), (staging, "BLOCK_ROWS", 2)),
+        *((staging, "FILE_BYTES", 3000), (rolling, "GROUP_BYTES", 3000)),
+    ]
+    before = [(place, name, getattr(place, name)) for place, name, _ in sizes]
+    try:
+        for place, name, size in sizes:
+            setattr(place, name, size)
+        yield
+    finally:
+        for place, name, size in before:
+            setattr(place, name, size)
 
 
 # --- planted bugs ---
@@ -157,7 +176,7 @@ def _append_first(log: Log, folder: AppFolder, *args: Any, **options: Any) -> In
     intent = _sound_intent(log, folder, *args, **options)
     topic = Topic.from_json(intent.topics[0].encode())
     rows = rolling._rows(folder, intent, intent.chunks[0], ValueKind.EVENT)  # noqa: SLF001
-    rolling._Step(log, topic, intent, 0, rows, 0, "").append()  # noqa: SLF001
+    rolling._Step(log, topic, intent, 0, rows).append()  # noqa: SLF001
     return intent
 
 
@@ -165,19 +184,20 @@ def _append_anonymously(self: Any) -> int:
     receipts = self.log.append_many(
         self.topic,
         self.rows.values,
-        partition=self._chunk.partition,
+        partition=self.chunk.partition,
         durability=Durability.DURABLE,
     )
     return int(receipts[len(receipts) - 1].offset) + 1
 
 
-def _note_nothing(self: Progress, end: int) -> None:
-    self.steps.append(Step(self.finished + 1, end, 0))
+def _note_nothing(self: Progress, ends: Sequence[int]) -> None:
+    self.steps.extend(Step(self.finished + 1 + n, end, 0) for n, end in enumerate(ends))
 
 
-def _finish_first(self: Intents, intent: Intent) -> None:
-    _sound_record(self, intent)
-    self.finish(intent)
+def _finish_first(self: Intents, intent: Intent) -> Intent:
+    recorded = _sound_record(self, intent)
+    self.finish(recorded)
+    return recorded
 
 
 def _remove_all(self: Intents, names: Sequence[str]) -> None:
@@ -190,7 +210,7 @@ def _is_always_left(self: Intents, found: Any, *_: Any) -> bool:  # A method's.
 
 
 def _same_for_all(staged: Sequence[Staged]) -> dict[str, tuple[int, int]]:
-    return {"any": (0, 0)} if any(each.name for each in staged) else {}
+    return {"any": (0, 0)} if any(each.names for each in staged) else {}
 
 
 #: Name → where it is, and what is there instead.

@@ -6,17 +6,17 @@ Spark itself runs the same calls in `test_write.py` and `test_write_stream.py`.
 import json
 import pickle
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
 import strandline as sl
-from strandline.opening import staging_path
 from strandline.spark.sink.committing import abort, commit
-from strandline.spark.sink.folder import AppFolder
+from strandline.spark.sink.place import StagingFolder
 from strandline.spark.sink.staging import Staged, Stager
+from strandline.spark.sink.staging_place import StagingPlace
 from strandline.values import Durability
 
 
@@ -29,10 +29,19 @@ class Sink:
     topic: str | None = "t"
     tenant: str | None = None
     app: str = "query"
+    staging: str | None = None
 
     @property
-    def folder(self) -> AppFolder:
-        return AppFolder(staging_path(self.url), self.app)
+    def place(self) -> StagingPlace:
+        return StagingPlace(self.url, self.staging)
+
+    @property
+    def folder(self) -> StagingFolder:
+        return self.place.folder(self.log.id, self.app)
+
+    def folders(self) -> Iterable[StagingFolder]:
+        """Return those of all apps."""
+        return self.place.folders(self.log.id)
 
     def task(self, version: int, rows: pa.RecordBatch, task: int = 0) -> Staged:
         """Run a task, or one more attempt of it."""

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from strandline.spark import find_java
 
 LOOPBACK = "127.0.0.1"
 _SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
+_UNSHARE = shutil.which("unshare") or "/usr/bin/unshare"
 _DEPLOY = "org.apache.spark.deploy"
 _QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
@@ -24,7 +26,9 @@ _QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 class Daemon:
     """A master or a worker, with the executors that it started."""
 
-    def __init__(self, folder: Path, name: str, arguments: Sequence[str]) -> None:
+    def __init__(
+        self, folder: Path, name: str, arguments: Sequence[str], hidden: Path | None = None
+    ) -> None:
         self._said = folder / f"{name}.log"
         environment = {
             **_without_spark(),
@@ -36,7 +40,7 @@ class Daemon:
         }
         with self._said.open("wb") as said:
             self._process = subprocess.Popen(
-                [str(_SPARK_CLASS), *arguments],
+                [*_without(hidden), str(_SPARK_CLASS), *arguments],
                 cwd=folder,
                 env=environment,
                 stdin=subprocess.DEVNULL,
@@ -70,12 +74,17 @@ class Cluster:
 
 
 @contextlib.contextmanager
-def running_cluster(folder: Path, workers: int = 2) -> Iterator[Cluster]:
-    """Give a cluster with a core in each worker, and end all of it."""
+def running_cluster(
+    folder: Path, workers: int = 2, *, hidden: Path | None = None
+) -> Iterator[Cluster]:
+    """Give a cluster with a core in each worker, and end all of it.
+
+    The workers, and with them the executors, see nothing in the folder `hidden`.
+    """
     with contextlib.ExitStack() as stack:
 
-        def started(name: str, *arguments: str) -> Daemon:
-            daemon = Daemon(folder, name, arguments)
+        def started(name: str, *arguments: str, hidden: Path | None = None) -> Daemon:
+            daemon = Daemon(folder, name, arguments, hidden)
             stack.callback(daemon.kill)
             return daemon
 
@@ -84,11 +93,29 @@ def running_cluster(folder: Path, workers: int = 2) -> Iterator[Cluster]:
         url = master.wait_until_it_says(r"Starting Spark master at (spark://\S+)")
         terms = (*ports, "--cores", "1", "--memory", "1g", "--work-dir", str(folder / "work"))
         found = [
-            started(f"worker-{n}", f"{_DEPLOY}.worker.Worker", *terms, url) for n in range(workers)
+            started(f"worker-{n}", f"{_DEPLOY}.worker.Worker", *terms, url, hidden=hidden)
+            for n in range(workers)
         ]
         for each in found:
             each.wait_until_it_says(r"(Successfully registered with master)")
         yield Cluster(url, found)
+
+
+def _without(hidden: Path | None) -> list[str]:
+    """Return what starts a program in a mount namespace of its own, with an empty folder there."""
+    if hidden is None:
+        return []
+    emptied = 'mount -t tmpfs none "$0" && exec "$@"'
+    return [_UNSHARE, "--mount", "sh", "-c", emptied, str(hidden)]
+
+
+def why_nothing_can_be_hidden() -> str | None:
+    """Return why a worker cannot have a mount namespace of its own; None if it can."""
+    try:
+        made = subprocess.run([_UNSHARE, "--mount", "true"], capture_output=True, check=False)
+    except OSError as error:
+        return str(error)
+    return f"unshare ended with {made.returncode}" if made.returncode else None
 
 
 def bare_python(folder: Path) -> Path:

@@ -8,7 +8,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamWriter
 from pyspark.sql.types import StructType
 
 from strandline.spark import local_session
+from strandline.spark.sink import rolling
 from strandline.spark.sink.batch_identity import streaming_identity
 from strandline.spark.sink.intents import Intent, Intents, Progress
 from strandline.spark.sink.settings import stream_settings
@@ -55,13 +56,14 @@ class KilledWriter(StreamWriter):
     def commit(self, messages: Messages, batchId: int) -> None:  # noqa: N803
         record, add, finish = Intents.record, Progress.add, Intents.finish
 
-        def recording(intents: Intents, intent: Intent) -> None:
-            record(intents, intent)
+        def recording(intents: Intents, intent: Intent) -> Intent:
+            recorded = record(intents, intent)
             reached("after recording", batchId)
+            return recorded
 
-        def noting(progress: Progress, end: int) -> None:
+        def noting(progress: Progress, ends: Sequence[int]) -> None:
             reached("before noting progress", batchId)
-            add(progress, end)
+            add(progress, ends)
             reached("between partitions", batchId)
 
         def finishing(intents: Intents, intent: Intent) -> None:
@@ -73,6 +75,9 @@ class KilledWriter(StreamWriter):
         changed.record, changed.finish = recording, finishing
         changed = Progress
         changed.add = noting
+        changed = rolling
+        # Each partition is noted by itself.
+        changed.GROUP_BYTES = 1
         super().commit(messages, batchId)
         reached("before Spark's commit", batchId)
 

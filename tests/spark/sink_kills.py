@@ -22,6 +22,7 @@ from tests.processes.sinks import (
     flawed,
     numbers_of,
     open_sink_log,
+    small_pieces,
 )
 from tests.processes.stores import url_in
 
@@ -139,7 +140,7 @@ def fail_each_call(
             url = url_in(scheme, Path(folder))
             create(url)
             io = FaultyIo(SystemIo())
-            with flawed(flaw):
+            with flawed(flaw), small_pieces():
                 struck = _fail(url, io, nth, error)
                 driver = Driver(url, SystemIo(), nth)
                 for version in range(BATCHES):

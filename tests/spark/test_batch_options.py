@@ -2,6 +2,7 @@
 
 import json
 import re
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -397,3 +398,22 @@ def test_without_a_path_the_environment_names_the_log(
     del made.options["path"]
 
     assert len(made.schema().names) == 5
+
+
+def test_timestamp_as_of_ends_before_what_was_appended_later(log: sl.Log, url: str) -> None:
+    log.create_topic("t")
+    fill(log, 10)
+    fill(log, 10, first=10)
+    stamps = [record.timestamp_us for record in log.read("t", 0, 0)]
+    moment = datetime.fromtimestamp(0, UTC) + timedelta(microseconds=stamps[10])
+    before = sum(stamp < stamps[10] for stamp in stamps)
+
+    assert numbers(rows(url, subscribe="t", timestampAsOf=moment.isoformat())) == [*range(before)]
+    assert rows(url, subscribe="t", timestampAsOf="1960-01-01T00:00:00Z") == []
+    assert len(rows(url, subscribe="t", timestampAsOf="2999-01-01T00:00:00+01:00")) == 20
+    with pytest.raises(sl.InvalidError, match="a time such as"):
+        rows(url, subscribe="t", timestampAsOf="yesterday")
+    with pytest.raises(sl.InvalidError, match="time zone"):
+        rows(url, subscribe="t", timestampAsOf="2026-01-01T00:00:00")
+    with pytest.raises(sl.InvalidError, match="contradict"):
+        rows(url, subscribe="t", timestampAsOf="2026-01-01T00:00:00Z", endingOffsets="latest")

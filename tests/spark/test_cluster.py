@@ -12,8 +12,15 @@ import pytest
 import strandline as sl
 from strandline.spark.cluster import write_code
 from strandline.tiering import tier
+from tests.server.processes import ServerProcess
 from tests.spark.as_sink import numbers_in, repeated
-from tests.spark.cluster import Cluster, bare_python, driver_environment, running_cluster
+from tests.spark.cluster import (
+    Cluster,
+    bare_python,
+    driver_environment,
+    running_cluster,
+    why_nothing_can_be_hidden,
+)
 
 ROOT = Path(__file__).parents[2]
 RECORDS = 800
@@ -45,6 +52,39 @@ def test_a_worker_that_is_lost_costs_no_row_and_repeats_none(tmp_path: Path, buc
         assert found["is_sound"]
 
 
+@pytest.mark.heavy
+@pytest.mark.timeout(1800)
+@pytest.mark.skipif(why_nothing_can_be_hidden() is not None, reason="needs mount namespaces")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_executors_without_the_logs_folder_read_and_write_a_served_log(
+    tmp_path: Path, bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hidden = tmp_path / "hidden"
+    hidden.mkdir()
+    with sl.open(f"file:{hidden / 'log'}") as log:
+        for name in ("numbers", "copy", "derived"):
+            log.create_topic(name, partitions=2)
+        numbers = [sl.Event("n", {"n": n}, key=f"key {n}") for n in range(RECORDS)]
+        log.append_many("numbers", numbers)
+        monkeypatch.setenv("STRANDLINE_TOKEN", _token(f"file:{hidden / 'log'}"))
+        with (
+            ServerProcess(str(hidden / "log")) as server,
+            running_cluster(tmp_path, hidden=hidden) as cluster,
+            _driver(cluster, bare_python(tmp_path), server.url, tmp_path, bucket, hidden) as driver,
+        ):
+            said, complained = driver.communicate()
+
+        assert driver.returncode == 0, complained
+        found = json.loads(said.splitlines()[-1])
+        assert found["seen"] == ["[]"], "executors do not see the log's folder"
+        assert found["secrets"] == []
+        assert found["derived"] == 2 * RECORDS
+        assert found["is_sound"]
+        assert numbers_in(log, "copy") == sorted([*range(RECORDS)] * 2)
+        assert numbers_in(log, "derived") == sorted([*range(RECORDS)] * 2)
+
+
 @pytest.mark.slow
 def test_the_code_that_is_sent_is_importable_and_the_same_each_time(tmp_path: Path) -> None:
     first = Path(write_code(str(tmp_path))).read_bytes()
@@ -62,6 +102,21 @@ def test_the_code_that_is_sent_is_importable_and_the_same_each_time(tmp_path: Pa
     assert found.returncode == 0, found.stderr
 
 
+def _token(url: str) -> str:
+    """Return a token of the server, with all rights."""
+    made = subprocess.run(
+        [
+            *(sys.executable, "-m", "strandline", "token", "create", "--json"),
+            *("--url", url, "--scope", "read,append,consume,admin"),
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    found: str = json.loads(made.stdout)["token"]
+    return found
+
+
 def _fill(log: sl.Log, bucket: str) -> None:
     """Append numbers, half of which move to the bucket."""
     for name in ("numbers", "copy"):
@@ -76,10 +131,11 @@ def _fill(log: sl.Log, bucket: str) -> None:
 
 @contextmanager
 def _driver(
-    cluster: Cluster, python: Path, url: str, folder: Path, bucket: str
+    cluster: Cluster, python: Path, url: str, folder: Path, bucket: str, *more: Path
 ) -> Iterator["subprocess.Popen[str]"]:
+    given = [cluster.master, url, str(folder), bucket, *map(str, more)]
     driver = subprocess.Popen(
-        [sys.executable, "-m", "tests.spark.cluster_driver", cluster.master, url, folder, bucket],
+        [sys.executable, "-m", "tests.spark.cluster_driver", *given],
         cwd=ROOT,
         env=driver_environment(python),
         stdin=subprocess.DEVNULL,

@@ -17,6 +17,7 @@ from strandline.spark import pipelines
 from strandline.spark.file_paths import literal_path
 from strandline.spark.pipelines.specification import load_specification
 from strandline.values import InvalidError, UnavailableError
+from tests.server.processes import ServerProcess
 
 ROOT = Path(__file__).parents[2]
 
@@ -220,3 +221,24 @@ import sys
 from strandline.spark import pipelines
 pipelines.run(sys.argv[1], url=sys.argv[2])
 """
+
+
+@pytest.mark.heavy
+@pytest.mark.timeout(1800)
+def test_a_pipeline_over_a_served_log_says_what_its_sink_lacks_and_then_runs(
+    log: sl.Log, tmp_path: Path, folder: str
+) -> None:
+    order(log, range(150))
+    definitions = Path(folder, "transformations", "orders.py")
+    with ServerProcess(str(tmp_path / "log")) as server:
+        with pytest.raises(UnavailableError) as caught:
+            pipelines.run(folder, url=server.url)
+        assert "stagingLocation" in str(caught.value.fields["reason"]).partition("; ")[0]
+
+        sink = '{"topic": "large_orders"}'
+        staged = f'{{"topic": "large_orders", "stagingLocation": "{tmp_path.as_uri()}/staging"}}'
+        assert sink in definitions.read_text()
+        definitions.write_text(definitions.read_text().replace(sink, staged))
+        pipelines.run(folder, url=server.url)
+
+    assert large(log) == [float(n) for n in range(100, 150)]

@@ -1,9 +1,9 @@
 """All topics of a log as views of a session, by one call."""
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 import strandline as sl
@@ -87,11 +87,56 @@ def test_rows_are_inserted_into_the_topic_of_a_view(spark: SparkSession, url: st
         assert (found[1].key, found[1].payload, found[1].headers) == ("k", {"n": 1}, {"a": "1"})
 
 
-def test_a_table_of_the_catalogue_is_refused_with_what_to_do(spark: SparkSession, url: str) -> None:
+def test_a_table_of_the_catalogue_shows_what_its_topic_holds_and_takes_rows(
+    spark: SparkSession, url: str
+) -> None:
     with sl.open(url) as log:
         log.create_topic("orders")
-        register(spark, log)
-    made = f"CREATE TABLE kept USING strandline OPTIONS (path '{url}', subscribe 'orders')"
+        log.append("orders", sl.Event("first"))
+        spark.sql(f"CREATE TABLE kept USING strandline OPTIONS (path '{url}', subscribe 'orders')")
+        try:
+            assert counted(spark, "SELECT count(*) FROM kept") == 1
+            spark.sql("""INSERT INTO kept (kind, payload) VALUES ('placed', '{"n":1}')""")
+            assert counted(spark, "SELECT count(*) FROM kept WHERE kind = 'placed'") == 1
+            assert [each.kind for each in log.read("orders", 0, 0)] == ["first", "placed"]
+            past = """SELECT count(*) FROM kept WITH (endingOffsets = '{"orders": {"0": 1}}')"""
+            assert counted(spark, past) == 1
+            assert "kept" in {row.tableName for row in spark.sql("SHOW TABLES").collect()}
+            with pytest.raises(Exception, match="only ever appended"):
+                spark.sql("INSERT OVERWRITE kept SELECT * FROM kept")
+        finally:
+            spark.sql("DROP TABLE kept")
+        assert [each.kind for each in log.read("orders", 0, 0)] == ["first", "placed"]
 
-    with pytest.raises(AnalysisException, match="CREATE TEMPORARY VIEW"):
-        spark.sql(made)
+
+def test_a_table_with_columns_of_its_own_is_refused_with_what_to_do(
+    spark: SparkSession, url: str
+) -> None:
+    with sl.open(url) as log:
+        log.create_topic("orders")
+    spark.sql(
+        "CREATE TABLE bare (kind STRING) USING strandline "
+        f"OPTIONS (path '{url}', subscribe 'orders')"
+    )
+    try:
+        with pytest.raises(Exception, match="make it without columns"):
+            spark.sql("SELECT * FROM bare").collect()
+    finally:
+        spark.sql("DROP TABLE bare")
+
+
+def test_views_of_a_moment_show_what_was_appended_before(spark: SparkSession, url: str) -> None:
+    with sl.open(url) as log:
+        log.create_topic("orders", partitions=2)
+        log.append_many("orders", [sl.Event("placed", {"n": n}, key=f"{n}") for n in range(5)])
+        stamp = max(each.timestamp_us for p in range(2) for each in log.read("orders", p, 0))
+        moment = datetime.fromtimestamp(0, UTC) + timedelta(microseconds=stamp)
+
+        register(spark, url, at=moment + timedelta(days=1))
+        assert counted(spark, "select count(*) from orders") == 5
+        register(spark, url, at=moment - timedelta(days=1))
+        assert counted(spark, "select count(*) from orders") == 0
+        with pytest.raises(sl.InvalidError, match="give one"):
+            register(spark, url, at=moment, endingTimestamp="1")
+        with pytest.raises(sl.InvalidError, match="time zone"):
+            register(spark, url, at=datetime(2026, 1, 1))  # What is refused.

@@ -47,17 +47,25 @@ class StopError(Exception):
 
 
 def stop_after(monkeypatch: pytest.MonkeyPatch, steps: int) -> None:
-    """Let the commits to come fail after so many chunks are in the log, before that is noted."""
+    """Let the commits to come fail after so many chunks and one more are in the log."""
     left = [steps]
-    add = intents.Progress.add
+    put = rolling._Rolling.put  # noqa: SLF001 # Where a process may be killed.
 
-    def stop(progress: intents.Progress, end: int) -> None:
+    def stop(self: Any, index: int) -> int:
+        end = put(self, index)
         if left[0] == 0:
             raise StopError
         left[0] -= 1
-        add(progress, end)
+        return end
 
-    monkeypatch.setattr(intents.Progress, "add", stop)
+    monkeypatch.setattr(rolling._Rolling, "put", stop)  # noqa: SLF001
+
+
+def own_staging(sink: Sink) -> str:
+    """Return the directory beside the log in which rows are staged."""
+    path = staging_path(sink.url)
+    assert path is not None
+    return path
 
 
 def interrupt(monkeypatch: pytest.MonkeyPatch, steps: int, act: Callable[[], None]) -> None:
@@ -192,8 +200,8 @@ def test_an_unfinished_batch_can_be_finished_without_its_query(
 ) -> None:
     interrupt(monkeypatch, 1, lambda: sink.write(0, events(range(90))))
 
-    assert finish_all(sink.log, staging_path(sink.url)) == 1
-    assert finish_all(sink.log, staging_path(sink.url)) == 0
+    assert finish_all(sink.log, sink.folders()) == 1
+    assert finish_all(sink.log, sink.folders()) == 0
     assert numbers_in(sink.log) == [*range(90)]
 
 
@@ -201,7 +209,7 @@ def test_a_damaged_staged_file_is_never_appended(
     sink: Sink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     staged = sink.task(0, events(range(90)))
-    path = Path(sink.folder.path_of(staged.name or ""))
+    path = Path(sink.folder.path_of(staged.names[0]))
     content = bytearray(path.read_bytes())
     interrupt(monkeypatch, 0, lambda: sink.commit(0, [staged]))
     content[staged.blocks[1].offset + 200] ^= 1
@@ -218,7 +226,7 @@ def test_a_damaged_staged_file_is_never_appended(
 
 def test_nothing_is_recorded_of_files_that_are_not_there(sink: Sink) -> None:
     staged = sink.task(0, events(range(9)))
-    Path(sink.folder.path_of(staged.name or "")).unlink()
+    Path(sink.folder.path_of(staged.names[0])).unlink()
 
     with pytest.raises(InvalidError, match="run the batch again"):
         sink.commit(0, [staged])
@@ -267,64 +275,6 @@ def test_the_same_rows_to_another_topic_are_other_content(sink: Sink) -> None:
         sink.write(0, events(range(9)))
 
 
-# --- weeks later ---
-
-
-def finish_weeks_later(sink: Sink, monkeypatch: pytest.MonkeyPatch, steps: int) -> None:
-    """Finish a batch in a log that takes its keys for new ones, as it does after a week."""
-    interrupt(monkeypatch, steps, lambda: sink.write(0, events(range(90))))
-    append = type(sink.log).append_many
-
-    def forgetful(*args: Any, idempotency_key: str, **more: Any) -> Any:
-        return append(*args, idempotency_key=f"{idempotency_key} later", **more)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(rolling, "_AGE_SURE_US", -1)
-        patch.setattr(type(sink.log), "append_many", forgetful)
-        sink.log.append("t", sl.Event("n", {"n": -1}), partition=0)
-        sink.write(0, events(range(90)))
-
-    assert numbers_in(sink.log) == [-1, *range(90)]
-
-
-@pytest.mark.parametrize("steps", [0, 1, 2])
-def test_a_batch_is_finished_when_the_log_no_longer_knows_its_appends(
-    sink: Sink, monkeypatch: pytest.MonkeyPatch, steps: int
-) -> None:
-    finish_weeks_later(sink, monkeypatch, steps)
-
-
-def test_weeks_catch_that_progress_is_not_stored(
-    sink: Sink, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with flawed("progress that is not stored"), pytest.raises(AssertionError):
-        finish_weeks_later(sink, monkeypatch, 2)
-
-
-def test_a_batch_is_left_to_a_person_where_its_place_was_trimmed(
-    sink: Sink, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    interrupt(monkeypatch, 0, lambda: sink.write(0, events(range(90))))
-    monkeypatch.setattr(rolling, "_AGE_SURE_US", -1)
-    high = int(sink.log.marks("t", 0).high)
-    sink.log.trim("t", 0, high)
-
-    with pytest.raises(InvalidError, match="remove the file"):
-        sink.write(0, events(range(90)))
-
-
-def test_rows_for_a_topic_that_was_dropped_go_with_it(
-    sink: Sink, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    interrupt(monkeypatch, 0, lambda: sink.write(0, events(range(90))))
-    sink.log.drop_topic("t")
-    sink.log.create_topic("t")
-
-    sink.write(1, events(range(5)))
-
-    assert numbers_in(sink.log) == [*range(5)]
-
-
 # --- sweeping and forgetting ---
 
 
@@ -333,11 +283,11 @@ def sweep_beside_an_unfinished_batch(sink: Sink, monkeypatch: pytest.MonkeyPatch
     interrupt(monkeypatch, 1, lambda: sink.write(0, events(range(90))))
     running = sink.task(1, events(range(90, 99)))
 
-    sweep(app_folders(staging_path(sink.url)))
+    sweep(sink.folders())
 
     names = sink.files()
-    assert left.name not in names
-    assert running.name in names
+    assert left.names[0] not in names
+    assert running.names[0] in names
     sink.commit(1, [running])
     assert numbers_in(sink.log) == [*range(99)]
 
@@ -358,15 +308,15 @@ def test_a_sweep_that_removes_what_is_named_is_caught(
 def test_rows_that_were_not_recorded_are_swept_after_a_week(sink: Sink) -> None:
     sink.task(0, events(range(9)))
     Sink(sink.log, sink.url, app=f"{JOB_PREFIX}1").task(0, events(range(9)))
-    sweep(app_folders(staging_path(sink.url)))
+    sweep(sink.folders())
     assert len(sink.files()) == 1
 
     later = LaterClock()
-    sweep(app_folders(staging_path(sink.url), clock=later))
-    sweep(app_folders(staging_path(sink.url), clock=later))
+    sweep(app_folders(own_staging(sink), clock=later))
+    sweep(app_folders(own_staging(sink), clock=later))
 
     assert sink.files() == []
-    assert len(os.listdir(staging_path(sink.url))) == 1
+    assert len(os.listdir(own_staging(sink))) == 1
 
 
 @pytest.mark.slow
@@ -396,9 +346,9 @@ def test_a_write_without_a_name_that_another_finished_leaves_nothing_either(
 ) -> None:
     sink.app = f"{JOB_PREFIX}1"
     interrupt(monkeypatch, 1, lambda: sink.write(0, events(range(90))))
-    sweep(app_folders(staging_path(sink.url), clock=LaterClock()))
+    sweep(app_folders(own_staging(sink), clock=LaterClock()))
 
-    assert finish_all(sink.log, staging_path(sink.url)) == 1
+    assert finish_all(sink.log, sink.folders()) == 1
     assert numbers_in(sink.log) == [*range(90)]
     assert not sink.folder.exists()
 
@@ -406,7 +356,7 @@ def test_a_write_without_a_name_that_another_finished_leaves_nothing_either(
 def test_one_process_at_a_time_commits_for_an_app(sink: Sink) -> None:
     sink.write(0, events(range(9)))
     folder = sink.folder
-    with folder.locked(), pytest.raises(UnavailableError), sink.folder.locked(timeout_s=0.01):
+    with folder.locked(), pytest.raises(UnavailableError), sink.folder.locked(0.01):
         pass
 
 
@@ -435,14 +385,13 @@ def test_a_progress_line_that_was_torn_does_not_count(tmp_path: Path) -> None:
     folder = AppFolder(str(tmp_path), "a")
     folder.make()
     progress = intents.Progress(folder, 0)
-    progress.add(5)
-    progress.add(9)
+    progress.add([5, 9])
     path = Path(folder.path_of("batch-0.progress"))
     path.write_bytes(path.read_bytes()[:-4])
 
     again = intents.Progress(folder, 0)
     assert [step.end for step in again.steps] == [5]
-    again.add(7)
+    again.add([7])
     assert [step.end for step in intents.Progress(folder, 0).steps] == [5, 7]
 
 

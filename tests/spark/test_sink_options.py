@@ -54,7 +54,6 @@ def test_a_relative_path_is_one_for_all_processes(
         ({"topic": " "}, "blank"),
         ({"subscribe": "a,b"}, "into one topic"),
         ({"subscribe": "a", "topic": "a"}, "contradict"),
-        ({"location": "file:x"}, "CREATE TEMPORARY VIEW"),
         ({"durability": "applied"}, "durability is one of durable, written"),
         ({"tenant": "../x"}, "tenant name"),
         ({"txnAppId": "a"}, "give both or neither"),

@@ -47,7 +47,7 @@ def test_a_frame_is_appended_and_named_writes_once(
         save(frame(spark, 30, 51), url, txnAppId="job", txnVersion=1)
     save(frame(spark, 50, 51), url, txnAppId="job", txnVersion=2)
     assert numbers_in(log) == [*range(51)]
-    assert len([*Path(staging_path(url)).iterdir()]) == 1
+    assert len([*Path(staging_path(url) or "").iterdir()]) == 1
 
 
 def test_what_cannot_be_written_is_refused_before_anything_runs(
@@ -61,6 +61,8 @@ def test_what_cannot_be_written_is_refused_before_anything_runs(
         save(rows, url, txnAppId="job")
     with pytest.raises(Exception, match="only ever appended to"):
         save(rows, url, mode="overwrite")
+    with pytest.raises(Exception, match="ErrorIfExists"):
+        rows.write.format("strandline").option("topic", "t").save(url)
     with pytest.raises(Exception, match="select those that it has"):
         save(rows.withColumn("n", sql.lit(1)), url)
 
@@ -152,3 +154,50 @@ def test_a_batch_that_spark_plans_again_with_more_rows_raises_and_loses_nothing(
 
     query.run(txnAppId="rows may be there twice")
     assert sorted({*numbers_in(log)}) == [*range(40)]
+
+
+def counts(spark: SparkSession, url: str) -> DataFrame:
+    """Return how many records each key of a topic has: a result that changes."""
+    reader = spark.readStream.format("strandline").option("subscribe", "source")
+    rows = reader.option("startingOffsets", "earliest").load(url)
+    made = rows.groupBy("kind").count()
+    payload = sql.to_json(sql.struct(sql.col("count").alias("n"))).alias("payload")
+    return made.select(sql.lit("count").alias("kind"), sql.col("kind").alias("key"), payload)
+
+
+def latest(log: sl.Log, topic: str = "t") -> dict[str | None, int]:
+    """Return the latest number of each key, as a snapshot or a view has it."""
+    return {record.key: record.payload["n"] for record in log.read(topic, 0, 0)}
+
+
+def test_a_whole_result_is_the_latest_value_of_each_key(
+    spark: SparkSession, log: sl.Log, url: str, tmp_path: Path
+) -> None:
+    log.create_topic("source")
+    log.create_topic("t")
+    for first in (0, 20):
+        fill(log, 20 + first, "source", first=first)
+        writer = counts(spark, url).writeStream.format("strandline").outputMode("complete")
+        writer = writer.options(topic="t", checkpointLocation=str(tmp_path / "checkpoint"))
+        writer.trigger(availableNow=True).start(url).awaitTermination()
+
+    assert latest(log) == {"even": 30, "odd": 30}
+    assert log.marks("t", 0).high == 4
+
+
+def test_changed_rows_are_written_by_each_batch_under_its_own_number(
+    spark: SparkSession, log: sl.Log, url: str, tmp_path: Path
+) -> None:
+    log.create_topic("source")
+    log.create_topic("t")
+
+    def upsert(rows: DataFrame, number: int) -> None:
+        save(rows, url, txnAppId="counts", txnVersion=number)
+
+    for first in (0, 20):
+        fill(log, 20 + first, "source", first=first)
+        writer = counts(spark, url).writeStream.outputMode("update").foreachBatch(upsert)
+        writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
+        writer.trigger(availableNow=True).start().awaitTermination()
+
+    assert latest(log) == {"even": 30, "odd": 30}

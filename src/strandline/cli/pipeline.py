@@ -39,6 +39,12 @@ _Checkpoint = Annotated[
 _Select = Annotated[
     str, typer.Option(metavar="COLUMNS", help="What to make of a row: a SELECT list in Spark SQL.")
 ]
+_Staging = Annotated[
+    str | None,
+    typer.Option(
+        metavar="STORE", help="Where rows for a log of a server are staged: s3://bucket/path."
+    ),
+]
 _FOLDER_ANSWER = (
     "{folder, offsets: {partition: [start, end], …}, records, rows, is_repeat, seconds, "
     "rows_per_s}: `is_repeat` if an earlier run had finished it."
@@ -312,6 +318,7 @@ def derive(
     ] = "",
     select: _Select = "",
     tenant: Tenant = None,
+    staging: _Staging = None,
     master: Master = LOCAL,
     json: Json = False,
 ) -> None:
@@ -328,6 +335,7 @@ def derive(
             where=where,
             select=select,
             tenant=tenant,
+            staging=staging,
             progress=bar.advance,
         )
     _show_flow(report, json=json)
@@ -362,6 +370,7 @@ def backfill(
     ] = "",
     select: _Select = "",
     tenant: Tenant = None,
+    staging: _Staging = None,
     master: Master = LOCAL,
     json: Json = False,
 ) -> None:
@@ -370,7 +379,7 @@ def backfill(
         from strandline.spark import jobs  # noqa: PLC0415 Takes long to import.
 
         options: dict[str, Any] = {"schema": schema, "select": select, "tenant": tenant}
-        options["file_format"] = file_format
+        options |= {"file_format": file_format, "staging": staging}
         report = jobs.backfill(
             spark, files, url, topic, checkpoint=checkpoint, progress=bar.advance, **options
         )

@@ -14,18 +14,32 @@ from strandline.cli.screen import note
 Master: TypeAlias = Annotated[
     str,
     typer.Option(
-        metavar="URL", help="Where Spark runs: local[*] is this machine, spark://host:7077 others."
+        metavar="URL",
+        help="Where Spark runs: local[*] is this machine, spark://host:7077 others, "
+        "sc://host:15002 a Spark Connect server; without it SPARK_REMOTE, then local[*].",
     ),
 ]
 LOCAL = "local[*]"
+_REMOTE = "SPARK_REMOTE"
 _OUTPUT_BYTES_MAX = 64 * 1024
 
 
 @contextlib.contextmanager
 def session(master: str) -> Iterator[Any]:
-    """Start Spark, and end it; a session that this process has already is used and left."""
-    from strandline.spark import local_session  # noqa: PLC0415 Takes long to import.
+    """Start Spark, and end it; a session that this process has already is used and left.
 
+    Of a Spark Connect server, a session of it: its Java runs already, and goes on.
+    """
+    from strandline.spark import local_session, remote_session  # noqa: PLC0415 Takes long to import.
+
+    remote = os.environ.get(_REMOTE) if master == LOCAL else master
+    if remote and remote.startswith("sc://"):
+        spark = remote_session(remote)
+        try:
+            yield spark
+        finally:
+            spark.stop()
+        return
     with TemporaryDirectory(prefix="strandline-spark-") as folder:
         is_ours = not _has_session()
         if sys.stderr.isatty():

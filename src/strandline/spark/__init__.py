@@ -8,7 +8,7 @@ from strandline.spark.cluster import cluster_session
 from strandline.spark.finishing import finish_writes
 from strandline.spark.java import JAVA_MAJOR_MIN, Java, find_java
 from strandline.spark.registering import register
-from strandline.spark.session import local_session, prepare_environment
+from strandline.spark.session import local_session, prepare_environment, remote_session
 from strandline.spark.topic_table import table
 
 __all__ = [
@@ -20,5 +20,6 @@ __all__ = [
     "local_session",
     "prepare_environment",
     "register",
+    "remote_session",
     "table",
 ]

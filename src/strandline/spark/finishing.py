@@ -1,16 +1,20 @@
 """Completing what writers have decided and could not finish."""
 
-from strandline.opening import absolute_url, open_log
+from strandline.opening import open_log
+from strandline.spark.log_urls import spark_url
 
 
-def finish_writes(url: str | None = None) -> int:
+def finish_writes(url: str | None = None, *, staging: str | None = None) -> int:
     """Complete every batch that a Spark write has recorded in this log; return how many.
 
     For writes that are not run again: a query that is started again does so by itself.
+    `staging` is the `stagingLocation` of the writes, if they had one.
     """
-    from strandline.opening import staging_path  # noqa: PLC0415
-    from strandline.spark.sink.committing import finish_all  # noqa: PLC0415 # Needs numpy.
+    # They need numpy.
+    from strandline.spark.sink.committing import finish_all  # noqa: PLC0415
+    from strandline.spark.sink.staging_place import StagingPlace  # noqa: PLC0415
 
-    found = absolute_url(url)
-    with open_log(found) as log:
-        return finish_all(log, staging_path(found))
+    place = StagingPlace(spark_url(url), staging)
+    place.check()
+    with open_log(place.url) as log:
+        return finish_all(log, place.folders(log.id))

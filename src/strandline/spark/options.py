@@ -10,24 +10,28 @@ import difflib
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import msgspec
 
 from strandline.spark.kafka_options import GROUP_ID, with_meaning
-from strandline.values import InvalidError
+from strandline.values import InvalidError, us_from_datetime
 
 READ_OPTIONS = (
     *("path", "subscribe", "subscribePattern", "assign", "tenant"),
     *("startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets"),
     *("startingOffsetsByTimestampStrategy",),
-    *("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets"),
+    *("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets", "timestampAsOf"),
     *("failOnDataLoss", "groupId", "minPartitions", "maxRecordsPerPartition"),
     *("maxOffsetsPerTrigger", "maxBytesPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay"),
     *("predicate", "columns", "includeMetadata", "schemaMode", "pushdown"),
     *("valueFormat", "includeHeaders", GROUP_ID),
 )
-BATCH_ONLY = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets", "pushdown")
+BATCH_ONLY = (
+    *("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets", "timestampAsOf"),
+    "pushdown",
+)
 STREAM_ONLY = (
     *("maxOffsetsPerTrigger", "maxBytesPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay"),
     "groupId",
@@ -127,12 +131,6 @@ class Options:
 
 
 def _unknown(name: str, names: Mapping[str, str]) -> InvalidError:
-    if name.lower() == "location":
-        return InvalidError(
-            "a table of Spark's catalogue gives a source in Python no options, use CREATE"
-            " TEMPORARY VIEW … USING strandline OPTIONS (…) instead of CREATE TABLE",
-            option=name,
-        )
     near = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.5)
     if near:
         return InvalidError(f"there is no such option, did you mean {names[near[0]]}?", option=name)
@@ -234,7 +232,7 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
         selection=_selection(options),
         shape=_shape(options),
         start=_bound(options, "starting"),
-        end=_bound(options, "ending"),
+        end=_as_of(options) or _bound(options, "ending"),
         limits=limits,
         fail_on_data_loss=options.flag("failOnDataLoss", default=True),
         partitions_min=options.count("minPartitions"),
@@ -322,6 +320,23 @@ def _bound(options: Options, edge: str) -> PositionBound | None:
     if any(offset < least for each in offsets.values() for offset in each.values()):
         raise InvalidError(f"{edge}Offsets holds offsets, {meaning}", value=text)
     return PositionBound(offsets=offsets)
+
+
+def _as_of(options: Options) -> PositionBound | None:
+    """Return the end of a read of the past: what was appended before a moment, to the µs."""
+    text = options.text("timestampAsOf")
+    if text is None:
+        return None
+    options.only_one(
+        *("timestampAsOf", "endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
+    )
+    try:
+        at_us = us_from_datetime(datetime.fromisoformat(text.strip()))
+    except ValueError as error:
+        raise InvalidError(
+            "timestampAsOf is a time such as 2026-11-16T23:00:00Z", value=text
+        ) from error
+    return PositionBound(timestamp_us=max(0, at_us), strategy="latest")
 
 
 def _limits(options: Options) -> Limits:

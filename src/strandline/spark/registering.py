@@ -1,13 +1,22 @@
 """Every topic of a log as a temporary view of a Spark session."""
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from strandline.log import Log, parts_of
-from strandline.opening import absolute_url, open_log
-from strandline.values import InvalidError, Mode, Topic, TopicDescription, ValueKind
+from strandline.opening import open_log
+from strandline.spark.log_urls import spark_url
+from strandline.values import (
+    InvalidError,
+    Mode,
+    Topic,
+    TopicDescription,
+    ValueKind,
+    us_from_datetime,
+)
 from strandline.values.extras import missing
 
 if TYPE_CHECKING:
@@ -15,44 +24,62 @@ if TYPE_CHECKING:
 
 
 def register(
-    spark: "SparkSession", log: "Log | str", *, tenant: str | None = None, **options: str
+    spark: "SparkSession",
+    log: "Log | str",
+    *,
+    tenant: str | None = None,
+    at: datetime | None = None,
+    **options: str,
 ) -> Sequence[str]:
     """Make a temporary view of each topic, under its name, and return the names.
 
     A view has the columns of `format("strandline")` and the log's own, and shows what the
     topic holds now, at each query; to see more, call this again. With `tenant` it is what
-    that tenant sees. `options` are those of a batch read: with `endingTimestamp` or
-    `endingOffsets`, say, the views show topics as they were. Names with other characters
-    than letters, digits and `_` are quoted in SQL with backticks. A topic of batches that has
-    no columns yet gets no view. InvalidError for a log that belongs to one process.
+    that tenant sees. With `at`, a datetime with a time zone, views show what was appended
+    before that moment. `options` are those of a batch read, such as `predicate`. Names with
+    other characters than letters, digits and `_` are quoted in SQL with backticks. A topic of
+    batches that has no columns yet gets no view. InvalidError for a log that belongs to one
+    process.
     """
     try:
         from strandline.spark.source import StrandlineSource  # noqa: PLC0415 # An extra.
     except ImportError as error:
         raise InvalidError(missing("PySpark", "spark")) from error
     spark.dataSource.register(StrandlineSource)
-    url = absolute_url(parts_of(log).store.url if isinstance(log, Log) else log)
+    url = spark_url(parts_of(log).store.url if isinstance(log, Log) else log)
     with open_log(url, mode=Mode.READ) as opened:
         found = [opened.describe_topic(topic) for topic in _seen(opened, tenant)]
+        if at is not None:
+            at_us = max(0, us_from_datetime(at))
+            ends = {each.topic: _ends_at(opened, each, at_us) for each in found}
+        else:
+            ends = {each.topic: [int(marks.high) for marks in each.marks] for each in found}
     chosen = {"path": url, "includeMetadata": "true", **options}
     if tenant is not None:
         chosen["tenant"] = tenant
-    is_ended = any(name.lower().startswith("ending") for name in options)
+    is_ended = any(name.lower().startswith(("ending", "timestamp")) for name in options)
+    if is_ended and at is not None:
+        raise InvalidError("at and an option both end the views, give one", options=sorted(options))
     known = [each for each in found if _has_columns(each)]
     for each in known:
-        ends = {} if is_ended else {"endingOffsets": _ends(each)}
+        ending = {} if is_ended else {"endingOffsets": _json(each.topic, ends[each.topic])}
         reader = spark.read.format("strandline").options(**chosen, subscribe=each.topic.name)
-        reader.options(**ends).load().createOrReplaceTempView(f"`{each.topic.name}`")
+        reader.options(**ending).load().createOrReplaceTempView(f"`{each.topic.name}`")
     return [each.topic.name for each in known]
 
 
-def _ends(found: TopicDescription) -> str:
-    """Return where the partitions end now, as an option.
+def _ends_at(log: Log, found: TopicDescription, at_us: int) -> list[int]:
+    highs = [int(marks.high) for marks in found.marks]
+    return [min(int(log.offset_at(found.topic, n, at_us)), high) for n, high in enumerate(highs)]
+
+
+def _json(topic: Topic, ends: Sequence[int]) -> str:
+    """Return where the partitions end, as an option.
 
     Without it Spark would plan a view at its first query, and keep that for later ones.
     """
-    ends = {str(number): int(marks.high) for number, marks in enumerate(found.marks)}
-    return msgspec.json.encode({found.topic.name: ends}).decode()
+    by_partition = {str(number): end for number, end in enumerate(ends)}
+    return msgspec.json.encode({topic.name: by_partition}).decode()
 
 
 def _seen(log: Log, tenant: str | None) -> Sequence[Topic]:

@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 from strandline.spark.java import find_java
 from strandline.values import InvalidError
+from strandline.values.arguments import check_text
 from strandline.values.extras import missing
 
 if TYPE_CHECKING:
@@ -64,6 +65,26 @@ def local_session(
     }
     builder = SparkSession.builder.master(master).appName(name)
     return builder.config(map=dict(chosen)).getOrCreate()
+
+
+def remote_session(url: str) -> "SparkSession":
+    """Return a session of a Spark Connect server that runs already, `sc://host:port`, in UTC.
+
+    The server's Python has Strandline, and reaches the log. InvalidError without PySpark, and
+    for a URL that is none of such a server.
+    """
+    try:
+        from pyspark.sql import SparkSession  # noqa: PLC0415 # An extra.
+    except ImportError as error:
+        raise InvalidError(missing("PySpark", "spark")) from error
+    from strandline.spark.source import StrandlineSource  # noqa: PLC0415 # Needs PySpark.
+
+    if not check_text("url", url).startswith("sc://"):
+        raise InvalidError("a Spark Connect server is named sc://host:port", url=url)
+    session = SparkSession.builder.remote(url).getOrCreate()
+    session.conf.set("spark.sql.session.timeZone", "UTC")
+    session.dataSource.register(StrandlineSource)
+    return session
 
 
 def _pythons(master: str, environment: Mapping[str, str]) -> dict[str, str]:

@@ -6,10 +6,11 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from strandline.log import Log, TopicName
-from strandline.opening import absolute_url, open_log
+from strandline.opening import open_log
 from strandline.spark.jobs.speed import Stopwatch, per_second
 from strandline.spark.jobs.stretch import Checked, Copy, Stretch
 from strandline.spark.jobs.tasks import Progress, run_each
+from strandline.spark.log_urls import spark_url
 from strandline.spark.source.places import SourcePartition
 from strandline.spark.source.splits import SPLIT_BYTES, Extent, plan
 from strandline.tiering import CopiedSegment, SegmentState, open_store
@@ -90,7 +91,7 @@ def audit(
     looks at copies of what the log still has. Others may write, trim and tier meanwhile:
     it is about what there is when it begins.
     """
-    watch, located = Stopwatch(), absolute_url(url)
+    watch, located = Stopwatch(), spark_url(url)
     given = [
         check_instance("expected", each, ProofHead) for each in check_items("expected", expected)
     ]

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from strandline.io import SystemIo
-from strandline.opening import absolute_url
 from strandline.spark.causes import root_cause
 from strandline.spark.file_paths import (
     has_wildcard,
@@ -14,7 +13,7 @@ from strandline.spark.file_paths import (
     wildcard_path,
 )
 from strandline.spark.jobs.expressions import query
-from strandline.spark.jobs.flowing import FlowReport, flow
+from strandline.spark.jobs.flowing import FlowReport, flow, sink_options
 from strandline.spark.jobs.tasks import Progress
 from strandline.values import InvalidError
 from strandline.values.arguments import check_instance, check_path, check_text, check_whole
@@ -51,6 +50,7 @@ def backfill(
     select: str = "",
     tenant: str | None = None,
     batch_files: int = _BATCH_FILES,
+    staging: str | None = None,
     progress: Progress | None = None,
 ) -> FlowReport:
     """Append the rows of files to a topic, each row once: a folder, one file, or a pattern.
@@ -65,7 +65,8 @@ def backfill(
     SQL that makes the topic's columns of those in the files; without it they are written as
     they are. The checkpoint, a folder, belongs to this backfill alone, and knows which
     files were taken: a run that was stopped or killed goes on, and files that came since
-    are added. A file that was taken must not change.
+    are added. A file that was taken must not change. `staging` is the option
+    `stagingLocation` of the sink.
     """
     chosen, select = check_text("file_format", file_format), check_text("select", select)
     checkpoint, batch_files = (
@@ -84,10 +85,7 @@ def backfill(
     rows = reader.option("maxFilesPerTrigger", str(batch_files)).load(path)
     if select.strip():
         rows = query(rows, select, "select")
-    target = {"path": absolute_url(url), "topic": topic}
-    if tenant is not None:
-        target["tenant"] = tenant
-    return flow(rows, target, checkpoint, progress)
+    return flow(rows, sink_options(url, topic, tenant, staging), checkpoint, progress)
 
 
 def _checked_schema(given: object) -> "str | StructType":

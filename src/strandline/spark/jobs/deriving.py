@@ -3,10 +3,11 @@
 import os
 from typing import TYPE_CHECKING, Final
 
-from strandline.opening import absolute_url, open_log
+from strandline.opening import open_log
 from strandline.spark.jobs.expressions import query
-from strandline.spark.jobs.flowing import FlowReport, flow
+from strandline.spark.jobs.flowing import FlowReport, flow, sink_options
 from strandline.spark.jobs.tasks import Progress
+from strandline.spark.log_urls import spark_url
 from strandline.spark.options import Selection
 from strandline.spark.source.places import chosen_topics
 from strandline.values import InvalidError, Mode, ValueKind
@@ -31,6 +32,7 @@ def derive(
     tenant: str | None = None,
     target_url: str | None = None,
     batch_records: int = BATCH_RECORDS,
+    staging: str | None = None,
     progress: Progress | None = None,
 ) -> FlowReport:
     """Append what the topic holds, as far as it matches, to another one: each row once.
@@ -39,9 +41,10 @@ def derive(
     over those of the source with its metadata. Without it the columns and keys stay as they
     are. The target exists, in the same log or in that of `target_url`. The checkpoint, a
     folder, belongs to this derivation alone: with it, each run goes on where the last one
-    ended, however it ended; without it everything would be appended again.
+    ended, however it ended; without it everything would be appended again. `staging` is the
+    option `stagingLocation` of the sink.
     """
-    located = absolute_url(url)
+    located = spark_url(url)
     topic, target = check_text("topic", topic), check_text("target", target)
     where, select = check_text("where", where), check_text("select", select)
     checkpoint = check_path("checkpoint", checkpoint)
@@ -55,9 +58,9 @@ def derive(
     reader = reader.option("subscribe", topic).option("startingOffsets", "earliest")
     reader = reader.option("maxOffsetsPerTrigger", str(batch_records))
     reader = reader.option("includeMetadata", "true")
-    options = {"path": absolute_url(target_url or located), "topic": target}
+    options = sink_options(target_url or located, target, tenant, staging)
     if tenant is not None:
-        reader, options = reader.option("tenant", tenant), {**options, "tenant": tenant}
+        reader = reader.option("tenant", tenant)
     if where.strip():
         reader = reader.option("predicate", where)
     rows = reader.load()

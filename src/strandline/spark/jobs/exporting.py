@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from strandline.opening import absolute_url
 from strandline.spark.jobs.cut import Cut, cut_of
 from strandline.spark.jobs.expressions import condition
 from strandline.spark.jobs.published_folder import FileFormat, PublishedFolder, covered_by
 from strandline.spark.jobs.speed import Stopwatch, per_second
 from strandline.spark.jobs.stages import reading
-from strandline.spark.jobs.tasks import Progress, reporting
+from strandline.spark.jobs.tasks import Progress, context_of, reporting
+from strandline.spark.log_urls import spark_url
 from strandline.values import InvalidError, UnavailableError
 from strandline.values.arguments import check_path, check_text
 
@@ -71,7 +71,7 @@ def export(
     if chosen not in ("parquet", "json"):
         raise InvalidError("a format is parquet or json", file_format=file_format)
     terms = {"where": where, "format": file_format}
-    job = _Job(cut_of(absolute_url(url), topic, tenant, below), "export", terms, folder)
+    job = _Job(cut_of(spark_url(url), topic, tenant, below), "export", terms, folder)
     return job.run(spark, lambda rows: _matching(rows, where), file_format, progress)
 
 
@@ -95,7 +95,7 @@ def snapshot(
     """
     tombstone = check_text("tombstone", tombstone)
     terms = {"tombstone": tombstone}
-    job = _Job(cut_of(absolute_url(url), topic, tenant, below), "snapshot", terms, folder)
+    job = _Job(cut_of(spark_url(url), topic, tenant, below), "snapshot", terms, folder)
     return job.run(spark, lambda rows: _latest(rows, tombstone), "parquet", progress)
 
 
@@ -117,9 +117,14 @@ def _told(spark: "SparkSession", records: int, progress: Progress | None) -> Ite
     if progress is None:
         yield
         return
+    context = context_of(spark)
+    if context is None:
+        yield
+        progress(records)
+        return
     is_done = False
     with (
-        reading(spark.sparkContext, records) as share,
+        reading(context, records) as share,
         reporting(lambda: records if is_done else share(), progress),
     ):
         yield

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 from strandline.spark.causes import job_failed, text_of
 from strandline.spark.jobs.speed import Stopwatch, per_second
 from strandline.spark.jobs.tasks import Progress
+from strandline.spark.log_urls import spark_url
+from strandline.spark.sink.staging_place import StagingPlace
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -35,6 +37,19 @@ class FlowReport:
     def rows_per_s(self) -> float:
         """Rows read per second."""
         return per_second(self.rows, self.seconds)
+
+
+def sink_options(
+    url: str | None, topic: str, tenant: str | None, staging: str | None
+) -> dict[str, str]:
+    """Return the options of the sink for these; InvalidError if nothing can be staged."""
+    place = StagingPlace(spark_url(url), staging)
+    place.check()
+    given = {"topic": topic, "tenant": tenant, "stagingLocation": staging}
+    return {
+        "path": place.url,
+        **{name: value for name, value in given.items() if value is not None},
+    }
 
 
 def flow(

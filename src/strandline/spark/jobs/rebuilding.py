@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from strandline.clock import SystemClock
 from strandline.io import SystemIo
-from strandline.opening import absolute_url, open_log
+from strandline.opening import open_log
 from strandline.spark.jobs.speed import Stopwatch, per_second
 from strandline.spark.jobs.tasks import Progress, run_each
+from strandline.spark.log_urls import spark_url
 from strandline.values import InvalidError, Mode, Topic, UnavailableError
 from strandline.values.arguments import check_items, check_path, check_whole
 from strandline.views import View
@@ -60,7 +61,7 @@ def rebuild(
     view may use it meanwhile: it would write its own. StoppedError at a record that `apply`
     fails on, unless it is to be put into quarantine.
     """
-    watch, located = Stopwatch(), absolute_url(url)
+    watch, located = Stopwatch(), spark_url(url)
     path = os.path.abspath(check_path("snapshot", snapshot))
     wanted = None if partitions is None else check_items("partitions", partitions)
     if not view.has_snapshots:

@@ -1,15 +1,19 @@
 """Running pieces of work as Spark tasks, and reporting their progress."""
 
 import contextlib
+import pickle
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 
+import pyarrow as pa
+
 from strandline.clock import SystemClock
 from strandline.values import StrandlineError
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
 Progress = Callable[[int], None]
@@ -18,6 +22,7 @@ Progress = Callable[[int], None]
 _PROGRESS_INTERVAL_S: Final = 0.2
 #: How many Spark tasks there are at most for each one that can run at a time.
 _SLICES: Final = 4
+_ANSWER: Final = ["number", "result"]
 
 ItemT = TypeVar("ItemT")
 DoneT = TypeVar("DoneT")
@@ -45,20 +50,61 @@ def run_each(
     """
     if not items:
         return []
-    context = spark.sparkContext
+    context = context_of(spark)
+    if context is None:
+        results = _by_frame(spark, items, work)
+        if progress is not None:
+            progress(sum(size(each) for each in results if not isinstance(each, _Failed)))
+        return _finished(results)
     done = context.accumulator(0)
 
     def attempt(item: ItemT) -> DoneT | _Failed:
-        try:
-            result = work(item)
-        except StrandlineError as error:
-            return _Failed(error)
-        done.add(size(result))
+        result = _attempted(work, item)
+        if not isinstance(result, _Failed):
+            done.add(size(result))
         return result
 
     with reporting(lambda: done.value, progress):
         slices = min(len(items), _SLICES * context.defaultParallelism)
         results = context.parallelize(items, slices).map(attempt).collect()
+    return _finished(results)
+
+
+def context_of(spark: "SparkSession") -> "SparkContext | None":
+    """Return what starts tasks; None of a session of a Spark Connect server, which has none."""
+    return getattr(spark, "sparkContext", None)
+
+
+def _by_frame(
+    spark: "SparkSession", items: Sequence[ItemT], work: Callable[[ItemT], DoneT]
+) -> list[DoneT | _Failed]:
+    """Return what each item came to, where tasks are those of a frame and of nothing else."""
+    from pyspark.cloudpickle import dumps  # noqa: PLC0415 # An extra.
+
+    pickled: Callable[[object], bytes] = dumps
+    rows = [(number, pickled(item)) for number, item in enumerate(items)]
+    frame = spark.createDataFrame(rows, "number long, item binary").repartition(len(rows), "number")
+
+    def attempt(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            given = [pickle.loads(each) for each in batch.column("item").to_pylist()]  # noqa: S301
+            made = [pickled(_attempted(work, each)) for each in given]
+            yield pa.record_batch([batch.column("number"), pa.array(made, pa.binary())], _ANSWER)
+
+    found = frame.mapInArrow(attempt, "number long, result binary").collect()
+    by_number = {row["number"]: row["result"] for row in found}
+    # From tasks that this process has started.
+    return [pickle.loads(by_number[number]) for number in range(len(items))]  # noqa: S301
+
+
+def _attempted(work: Callable[[ItemT], DoneT], item: ItemT) -> DoneT | _Failed:
+    try:
+        return work(item)
+    except StrandlineError as error:
+        return _Failed(error)
+
+
+def _finished(results: Sequence[DoneT | _Failed]) -> list[DoneT]:
     finished: list[DoneT] = []
     for result in results:
         if isinstance(result, _Failed):

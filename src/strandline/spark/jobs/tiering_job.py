@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from strandline.clock import SystemClock
 from strandline.log import TopicName
-from strandline.opening import absolute_url, open_log
+from strandline.opening import open_log
 from strandline.spark.jobs.speed import Stopwatch, per_second
 from strandline.spark.jobs.tasks import Progress, run_each
+from strandline.spark.log_urls import spark_url
 from strandline.tiering import CopiedSegment, SegmentCatalogue, TierReport, open_store
 from strandline.tiering.compacting import GRACE_S
 from strandline.tiering.copying import PIECE_RECORDS
@@ -63,7 +64,7 @@ def tier(
     local_bytes = check_limit("local_bytes", local_bytes)
     compact_bytes = check_limit("compact_bytes", compact_bytes)
     grace_s = check_whole("grace_s", grace_s)
-    watch, located = Stopwatch(), absolute_url(url)
+    watch, located = Stopwatch(), spark_url(url)
     objects = open_store(store)
     with contextlib.ExitStack() as opened:
         log = opened.enter_context(open_log(located, mode=Mode.WRITE))

@@ -12,8 +12,8 @@ from typing import Final
 import msgspec
 
 from strandline.io import SystemIo
-from strandline.opening import absolute_url
 from strandline.spark.causes import root_cause
+from strandline.spark.log_urls import spark_url
 from strandline.spark.pipelines.order import Order, OutputLine
 from strandline.spark.pipelines.specification import load_specification
 from strandline.values import UnavailableError
@@ -55,7 +55,7 @@ def run(
     """
     spec = load_specification(check_path("folder", folder))
     full_refresh, dry_run = check_flag("full_refresh", full_refresh), check_flag("dry_run", dry_run)
-    master, target = check_instance("master", master, str), absolute_url(url)
+    master, target = check_instance("master", master, str), spark_url(url)
     kept = os.path.join(os.path.dirname(spec.path), SPARK_FOLDER)
     io = SystemIo()
     if not io.exists(kept):

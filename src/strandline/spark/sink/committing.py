@@ -12,8 +12,9 @@ import google_crc32c
 
 from strandline.log import Log
 from strandline.spark.sink.fingerprint import Fingerprint
-from strandline.spark.sink.folder import NAME, AppFolder, app_folders
+from strandline.spark.sink.folder import NAME
 from strandline.spark.sink.intents import STAGED_AGE_S, Chunk, Intent, Intents, StagedPiece
+from strandline.spark.sink.place import StagingFolder
 from strandline.spark.sink.rolling import roll_forward
 from strandline.spark.sink.staging import Block, Staged
 from strandline.values import (
@@ -33,7 +34,7 @@ JOB_PREFIX: Final = "\0job:"
 
 def commit(
     log: Log,
-    folder: AppFolder,
+    folder: StagingFolder,
     version: int,
     staged: Sequence[Staged],
     *,
@@ -52,25 +53,26 @@ def commit(
     with folder.locked():
         intents = Intents(folder)
         recorded = intents.find(version)
-        is_new = recorded is None and bool(prints)
-        if is_new:
-            recorded = _intent(log, folder, version, staged, tenant=tenant, durability=durability)
+        new: Intent | None = None
+        if recorded is None and prints:
+            new = _intent(log, folder, version, staged, tenant=tenant, durability=durability)
             # Until here nothing has happened; from here on it will have.
-            intents.record(recorded)
+            recorded = intents.record(new)
         for pending in intents.unfinished():
             if pending.version <= version:
-                roll_forward(log, folder, pending, is_new=is_new and pending.version == version)
+                is_new = new is not None and pending.id == new.id
+                roll_forward(log, folder, pending, is_new=is_new)
         _tidy(folder, intents)
     if recorded is not None and recorded.fingerprint != prints:
         raise _other_content(recorded, prints)
 
 
-def abort(folder: AppFolder, staged: Iterable[Staged]) -> None:
+def abort(folder: StagingFolder, staged: Iterable[Staged]) -> None:
     """Remove what an attempt has staged; nothing of a batch that is recorded.
 
     What cannot be removed now is swept later.
     """
-    names = [each.name for each in staged if each.name is not None]
+    names = [name for each in staged for name in each.names]
     if not names or not folder.exists():
         return
     try:
@@ -83,7 +85,7 @@ def abort(folder: AppFolder, staged: Iterable[Staged]) -> None:
         pass
 
 
-def sweep(folders: Iterable[AppFolder]) -> None:
+def sweep(folders: Iterable[StagingFolder]) -> None:
     """Remove what killed writers have left and no retry will use."""
     for folder in folders:
         try:
@@ -91,16 +93,16 @@ def sweep(folders: Iterable[AppFolder]) -> None:
                 intents = Intents(folder)
                 intents.sweep()
                 # A young one may be about to be filled.
-                if intents.age_s(NAME) > STAGED_AGE_S:
+                if folder.age_s(NAME) > STAGED_AGE_S:
                     _tidy(folder, intents)
         except (UnavailableError, FileNotFoundError):
             continue
 
 
-def finish_all(log: Log, root: str) -> int:
-    """Finish every batch that was recorded by any writer and interrupted; return how many."""
+def finish_all(log: Log, folders: Iterable[StagingFolder]) -> int:
+    """Finish every batch that was recorded in these and interrupted; return how many."""
     finished = 0
-    for folder in app_folders(root):
+    for folder in folders:
         with folder.locked():
             intents = Intents(folder)
             for pending in intents.unfinished():
@@ -110,7 +112,7 @@ def finish_all(log: Log, root: str) -> int:
     return finished
 
 
-def _tidy(folder: AppFolder, intents: Intents) -> None:
+def _tidy(folder: StagingFolder, intents: Intents) -> None:
     """Remove what is not needed any more: of a write without a name that is finished, all."""
     if folder.app.startswith(JOB_PREFIX) and not intents.unfinished():
         folder.remove_all()
@@ -128,7 +130,7 @@ def _fingerprints(staged: Iterable[Staged]) -> dict[str, tuple[int, int]]:
 
 def _intent(
     log: Log,
-    folder: AppFolder,
+    folder: StagingFolder,
     version: int,
     staged: Sequence[Staged],
     *,
@@ -136,16 +138,17 @@ def _intent(
     durability: Durability,
 ) -> Intent:
     """Return what to record; every file of it was read whole."""
-    parts = sorted((each for each in staged if each.name is not None), key=lambda each: each.task)
-    files, topics = [], list(dict.fromkeys(text for each in parts for text in each.topics))
+    parts = sorted((each for each in staged if each.names), key=lambda each: each.task)
+    files: list[str] = []
+    topics = list(dict.fromkeys(text for each in parts for text in each.topics))
     blocks: dict[tuple[int, int], list[tuple[int, Block]]] = {}
-    for number, each in enumerate(parts):
-        assert each.name is not None
-        _check_file(folder, each.name, each)
-        files.append(each.name)
+    for each in parts:
+        _check_files(folder, each)
         for block in each.blocks:
             topic = topics.index(each.topics[block.topic])
+            number = len(files) + block.file
             blocks.setdefault((topic, block.partition), []).append((number, block))
+        files += each.names
     known = [Topic.from_json(text.encode()) for text in topics]
     chunks = []
     for (topic, partition), found in sorted(blocks.items(), key=lambda item: item[0]):
@@ -182,17 +185,18 @@ def _groups(blocks: Sequence[tuple[int, Block]]) -> Iterable[list[tuple[int, Blo
         yield group
 
 
-def _check_file(folder: AppFolder, name: str, staged: Staged) -> None:
-    """Raise unless the file holds what the task said: it was swept, or this machine has it not."""
+def _check_files(folder: StagingFolder, staged: Staged) -> None:
+    """Raise unless the files hold what the task said: swept, or not where this process looks."""
     for block in staged.blocks:
+        name = staged.names[block.file]
         try:
             content = folder.read(name, block.offset, block.length)
         except FileNotFoundError:
             content = b""
         if len(content) != block.length or google_crc32c.value(content) != block.crc:
             raise InvalidError(
-                "rows that a task has staged are not there, run the batch again; "
-                "on a cluster the log lies where every machine sees it",
+                "rows that a task has staged are not there, run the batch again; on a cluster "
+                "every machine sees the log, or a store that stagingLocation names",
                 file=folder.path_of(name),
             )
 

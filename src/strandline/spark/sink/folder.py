@@ -9,29 +9,34 @@ import hashlib
 import os
 import threading
 from collections.abc import Iterator
-from typing import Final, TypeVar
+from typing import Final
 
-import google_crc32c
 import msgspec
 
 from strandline.clock import Clock, SystemClock
 from strandline.io import Buffer, Io, SystemIo, replace_file
 from strandline.locks import holding
-from strandline.values import CorruptError, InvalidError, UnavailableError
+from strandline.spark.sink.place import Body
+from strandline.spark.sink.stored_body import decoded, encoded
+from strandline.values import UnavailableError
 
 LOCK: Final = "lock"
 NAME: Final = "name"
 LOCK_TIMEOUT_S: Final = 300.0
-FORMAT: Final = 1
 
 _SLEEP_S: Final = 0.005
-_HEAD: Final = b"strandline sink %d "
 _DIGEST_BYTES: Final = 16
-Body = TypeVar("Body", bound=msgspec.Struct)
+
+
+def folder_name(app: str) -> str:
+    """Return what the folder of an app is called, whatever characters are in its id."""
+    return hashlib.blake2b(app.encode(), digest_size=_DIGEST_BYTES).hexdigest()
 
 
 class AppFolder:
-    """What was staged and recorded under one app's id. Any number of processes use it."""
+    """Implements StagingFolder in a directory on a disk of the log's machine."""
+
+    is_exclusive: Final = True
 
     def __init__(
         self, root: str, app: str, *, io: Io | None = None, clock: Clock | None = None
@@ -40,8 +45,7 @@ class AppFolder:
         self.io: Final = io or SystemIo()
         self.clock: Final = clock or SystemClock()
         self._root = root
-        digest = hashlib.blake2b(app.encode(), digest_size=_DIGEST_BYTES).hexdigest()
-        self.path: Final = os.path.join(root, digest)
+        self.path: Final = os.path.join(root, folder_name(app))
 
     def make(self) -> None:
         """Make the directory, durably, if it is missing."""
@@ -98,30 +102,28 @@ class AppFolder:
         except FileNotFoundError:
             return False
 
+    def new_file(self, name: str) -> "_DiskFile":
+        """Return a file to be filled."""
+        self.make()
+        return _DiskFile(self, name)
+
     def store(self, name: str, body: msgspec.Struct) -> None:
         """Put `body` in place of a file, durably and whole."""
-        content = msgspec.json.encode(body)
-        self._replace(name, _first_line(FORMAT, content) + content)
+        self._replace(name, encoded(body))
+
+    def store_new(self, name: str, body: msgspec.Struct) -> bool:
+        """As `store`, unless there is such a file; False then. The lock is held."""
+        if self.io.exists(self.path_of(name)):
+            return False
+        self.store(name, body)
+        return True
 
     def load(self, name: str, shape: type[Body]) -> Body | None:
         """Return what was stored; None if nothing was, CorruptError if it is damaged."""
         try:
-            stored = self.read(name)
+            return decoded(self.read(name), shape, self.path_of(name))
         except FileNotFoundError:
             return None
-        first, _, content = stored.partition(b"\n")
-        number = first.rpartition(b" ")[0].rpartition(b" ")[2]
-        if number.isdigit() and first + b"\n" == _first_line(int(number), content):
-            if int(number) > FORMAT:
-                raise InvalidError(
-                    "a newer version of strandline has recorded this batch, upgrade to go on",
-                    file=self.path_of(name),
-                )
-            try:
-                return msgspec.json.decode(content, type=shape)
-            except msgspec.MsgspecError:
-                pass
-        raise CorruptError("this record of a batch is damaged", file=self.path_of(name), position=0)
 
     def read(self, name: str, offset: int = 0, length: int | None = None) -> bytes:
         """Return a part of a file, or all of it."""
@@ -131,6 +133,26 @@ class AppFolder:
             return self.io.pread(fd, wanted, offset)
         finally:
             self.io.close(fd)
+
+    def extend(self, name: str, before: bytes, added: bytes) -> None:
+        """Make the file hold `before`, which it does already, and then `added`, durably."""
+        is_new = not before and not self.io.exists(self.path_of(name))
+        fd = self.io.open(self.path_of(name), "create")
+        try:
+            self.io.pwrite(fd, added, len(before))
+            self.io.sync(fd)
+        finally:
+            self.io.close(fd)
+        if is_new:
+            self.io.sync_directory(self.path)
+
+    def age_s(self, name: str) -> float:
+        """Return how long ago the file was last changed; 0 if there is none."""
+        try:
+            changed_ns = self.io.stat(self.path_of(name)).changed_ns
+        except FileNotFoundError:
+            return 0.0
+        return self.clock.now_us() / 1e6 - changed_ns / 1e9
 
     def remove(self, name: str) -> None:
         """Remove a file, if it is still there."""
@@ -151,6 +173,36 @@ class AppFolder:
         replace_file(self.io, self.path_of(name), content, unique=str(self.clock.new_id()))
 
 
+class _DiskFile:
+    """Implements StagedFile."""
+
+    def __init__(self, folder: AppFolder, name: str) -> None:
+        self._folder = folder
+        self._name = name
+        self._fd: int | None = folder.io.open(folder.path_of(name), "create_new")
+        self._size = 0
+
+    def write(self, content: memoryview) -> None:
+        assert self._fd is not None
+        self._folder.io.pwrite(self._fd, content, self._size)
+        self._size += len(content)
+
+    def finish(self) -> None:
+        assert self._fd is not None
+        self._folder.io.sync(self._fd)
+        self._close()
+        self._folder.io.sync_directory(self._folder.path)
+
+    def discard(self) -> None:
+        self._folder.remove(self._name)
+        self._close()
+
+    def _close(self) -> None:
+        fd, self._fd = self._fd, None
+        if fd is not None:
+            self._folder.io.close(fd)
+
+
 def app_folders(
     root: str, *, io: Io | None = None, clock: Clock | None = None
 ) -> Iterator[AppFolder]:
@@ -169,8 +221,3 @@ def app_folders(
             if fd is not None:
                 files.close(fd)
         yield AppFolder(root, app, io=files, clock=clock)
-
-
-def _first_line(version: int, content: bytes) -> bytes:
-    head = _HEAD % version
-    return b"%s%08x\n" % (head, google_crc32c.extend(google_crc32c.value(head), content))

@@ -1,7 +1,8 @@
 """Which batches are recorded, how far each has come, and what may be swept.
 
 A batch that is recorded is decided: nothing undoes it, and the next writer finishes it from
-the files that it names. Everything here is called with the folder's lock held.
+the files that it names. Everything here is called with the folder's lock held, or in a
+folder that has none: then any number of processes may do the same at the same time.
 """
 
 import re
@@ -12,7 +13,7 @@ from typing import Final
 import google_crc32c
 import msgspec
 
-from strandline.spark.sink.folder import AppFolder
+from strandline.spark.sink.place import StagingFolder
 from strandline.values import InvalidError
 
 #: So many finished batches of an app are kept at least, so that a repeat is detected.
@@ -42,6 +43,11 @@ class Chunk(msgspec.Struct, frozen=True):
     #: The partition ended here when the batch was recorded.
     start: int
     pieces: list[StagedPiece]
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Which partition of which topic."""
+        return self.topic, self.partition
 
 
 class Intent(msgspec.Struct, frozen=True):
@@ -74,48 +80,42 @@ class Step(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Progress:
-    """How far a recorded batch has come: a file to which a line is added for each chunk."""
+    """How far a recorded batch has come: a file to which a line is added for each chunk.
 
-    def __init__(self, folder: AppFolder, version: int) -> None:
+    What has no line may be in the log or not.
+    """
+
+    def __init__(self, folder: StagingFolder, version: int) -> None:
         self._folder = folder
         self._name = _progress_name(version)
         self.steps: list[Step] = []
-        self._length = 0
-        self._exists = True
+        self._content = b""
         try:
             content = folder.read(self._name)
         except FileNotFoundError:
             content = b""
-            self._exists = False
         for line in content.splitlines(keepends=True):
             step = _step(line)
             if step is None:
                 break
             self.steps.append(step)
-            self._length += len(line)
+            self._content += line
 
     @property
     def finished(self) -> int:
         """How many chunks are surely in the log."""
         return self.steps[-1].finished if self.steps else 0
 
-    def add(self, end: int) -> None:
-        """Record, durably, that one more chunk is in the log, as durable as it shall be."""
-        folder = self._folder
-        step = Step(self.finished + 1, end, folder.clock.now_us())
-        content = msgspec.json.encode(step)
-        line = b"%08x %s\n" % (google_crc32c.value(content), content)
-        fd = folder.io.open(folder.path_of(self._name), "create")
-        try:
-            folder.io.pwrite(fd, line, self._length)
-            folder.io.sync(fd)
-        finally:
-            folder.io.close(fd)
-        if not self._exists:
-            folder.io.sync_directory(folder.path)
-            self._exists = True
-        self.steps.append(step)
-        self._length += len(line)
+    def add(self, ends: Sequence[int]) -> None:
+        """Record, durably, that these chunks are in the log too, as durable as they shall be."""
+        at_us, lines = self._folder.clock.now_us(), b""
+        for end in ends:
+            step = Step(self.finished + 1, end, at_us)
+            content = msgspec.json.encode(step)
+            lines += b"%08x %s\n" % (google_crc32c.value(content), content)
+            self.steps.append(step)
+        self._folder.extend(self._name, self._content, lines)
+        self._content += lines
 
 
 def _step(line: bytes) -> Step | None:
@@ -137,31 +137,46 @@ class _Found:
 class Intents:
     """The recorded batches of one app."""
 
-    def __init__(self, folder: AppFolder) -> None:
+    def __init__(self, folder: StagingFolder) -> None:
         self._folder = folder
 
     def find(self, version: int) -> Intent | None:
         """Return the batch if it is recorded; InvalidError if that is no longer known."""
-        found = self._folder.load(_done_name(version), Intent)
-        found = found or self._folder.load(intent_name(version), Intent)
+        found = self._folder.load(intent_name(version), Intent)
+        found = found or self._folder.load(_done_name(version), Intent)
         if found is None:
-            floor = self._folder.load(FLOOR, _Floor)
-            if floor is not None and version <= floor.version:
-                raise InvalidError(
-                    "this batch is older than those that are kept, so it is unknown whether "
-                    "it was written; give the write a txnAppId of its own to write it",
-                    app=self._folder.app,
-                    version=version,
-                    remembered_from=floor.version + 1,
-                )
+            self._check_kept(version)
         return found
 
-    def record(self, intent: Intent) -> None:
-        """Decide that the batch is written; there is none of its version yet."""
-        folder = self._folder
-        # Now, so that its name lasts with that of the intent, whose storing syncs the directory.
-        folder.io.close(folder.io.open(folder.path_of(_progress_name(intent.version)), "create"))
-        folder.store(intent_name(intent.version), intent)
+    def _check_kept(self, version: int) -> None:
+        floor = self._folder.load(FLOOR, _Floor)
+        if floor is not None and version <= floor.version:
+            raise InvalidError(
+                "this batch is older than those that are kept, so it is unknown whether "
+                "it was written; give the write a txnAppId of its own to write it",
+                app=self._folder.app,
+                version=version,
+                remembered_from=floor.version + 1,
+            )
+
+    def record(self, intent: Intent) -> Intent:
+        """Decide that the batch is written, unless that is decided; return what is recorded."""
+        name = intent_name(intent.version)
+        if self._folder.store_new(name, intent):
+            if not self._folder.is_exclusive:
+                self._check_still_kept(intent)
+            return intent
+        found = self._folder.load(name, Intent)
+        assert found is not None, "what was recorded stays for as long as it is kept"
+        return found
+
+    def _check_still_kept(self, intent: Intent) -> None:
+        """Take it back if it was recorded, finished and forgotten by others since `find`."""
+        try:
+            self._check_kept(intent.version)
+        except InvalidError:
+            self._folder.remove(intent_name(intent.version))
+            raise
 
     def finish(self, intent: Intent) -> None:
         """Mark that all rows are in the log, and store their fingerprint."""
@@ -169,7 +184,11 @@ class Intents:
             intent.id, intent.app, intent.version, intent.recorded_at_us, intent.fingerprint
         )
         self._folder.store(_done_name(intent.version), known)
-        self._folder.remove(intent_name(intent.version))
+        if self._folder.is_exclusive:
+            self._folder.remove(intent_name(intent.version))
+        else:
+            # It stays, so that a process that has found none a moment ago cannot record one.
+            self._folder.store(intent_name(intent.version), known)
 
     def unfinished(self) -> list[Intent]:
         """Return the batches that are recorded and not finished, oldest first."""
@@ -207,21 +226,13 @@ class Intents:
         if found.what == "done":
             return False
         if found.version in done:
-            return True
+            return found.what != "intent" or self._folder.is_exclusive
         intent = pending.get(found.version)
         if found.what != "staged":
             return intent is None
         if intent is not None:
             return found.name not in intent.files
-        return self.age_s(found.name) > STAGED_AGE_S
-
-    def age_s(self, name: str) -> float:
-        """Return how long ago the file was last changed."""
-        try:
-            changed_ns = self._folder.io.stat(self._folder.path_of(name)).changed_ns
-        except FileNotFoundError:
-            return 0.0
-        return self._folder.clock.now_us() / 1e6 - changed_ns / 1e9
+        return self._folder.age_s(found.name) > STAGED_AGE_S
 
     def _remove_finished(self, finished: list[int]) -> None:
         if len(finished) <= 2 * BATCHES_KEPT:
@@ -231,6 +242,7 @@ class Intents:
         self._folder.store(FLOOR, _Floor(old[-1]))
         for version in old:
             self._folder.remove(_done_name(version))
+            self._folder.remove(intent_name(version))
 
     def _files(self) -> list[_Found]:
         found = []

@@ -1,7 +1,7 @@
 """Rows of a recorded batch on their way into the log, once each, whatever was done before."""
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -9,8 +9,8 @@ import google_crc32c
 import pyarrow as pa
 
 from strandline.log import EventRows, Log, Value
-from strandline.spark.sink.folder import AppFolder
 from strandline.spark.sink.intents import Chunk, Intent, Intents, Progress, intent_name
+from strandline.spark.sink.place import StagingFolder
 from strandline.spark.sink.rows import KEY
 from strandline.values import (
     IDEMPOTENCY_KEYS_KEPT,
@@ -22,13 +22,19 @@ from strandline.values import (
     Marks,
     Record,
     Topic,
+    UnavailableError,
     ValueKind,
 )
 from strandline.values.batches import decode_batch
 
+#: Chunks of so much together become durable at a time.
+GROUP_BYTES: Final = 64 * 1024 * 1024
+
 #: Half of what a log promises: clocks differ.
 _KEYS_SURE: Final = IDEMPOTENCY_KEYS_KEPT // 2
 _AGE_SURE_US: Final = IDENTITY_AGE_S * 1_000_000 // 2
+#: So long after a step without a lock it is taken for granted that no other process went on.
+_TRUST_S: Final = 5.0
 
 _logger = logging.getLogger("strandline")
 
@@ -41,29 +47,124 @@ class _Rows:
     keys: Sequence[str | None] | None
 
 
-def roll_forward(log: Log, folder: AppFolder, intent: Intent, *, is_new: bool) -> None:
+def roll_forward(log: Log, folder: StagingFolder, intent: Intent, *, is_new: bool) -> None:
     """Append what is missing of a recorded batch, and say that it is finished.
 
-    `is_new` of one that was recorded just now, of which nothing can be in the log.
+    `is_new` of one that this process has recorded just now. Several chunks become durable at a
+    time, and any of those without a line of progress may be in the log. See design 0051.
     """
     progress = Progress(folder, intent.version)
-    topics = [Topic.from_json(text.encode()) for text in intent.topics]
-    kept = {topic: log.describe_topic(topic).settings.value_kind for topic in _kept(log, topics)}
-    # Invariant: of the chunks after the finished ones, the first alone may be in the log.
-    is_doubtful = not is_new
-    for index in range(progress.finished, len(intent.chunks)):
-        chunk = intent.chunks[index]
-        topic = topics[chunk.topic]
-        if topic in kept:
-            rows = _rows(folder, intent, chunk, kept[topic])
-            file = folder.path_of(intent_name(intent.version))
-            step = _Step(log, topic, intent, index, rows, folder.clock.now_us(), file)
-            progress.add(step.settle(progress) if is_doubtful else step.append())
-        else:
-            _logger.warning("rows for the topic %s went with it when it was dropped", topic.name)
-            progress.add(0)
-        is_doubtful = False
+    rolling = _Rolling(log, folder, intent, progress, is_new=is_new)
+    groups = [*_groups(intent, progress.finished)]
+    for group in groups:
+        ends = [rolling.put(index) for index in group]
+        rolling.make_durable(group)
+        if group is not groups[-1]:
+            progress.add(ends)
     Intents(folder).finish(intent)
+
+
+def _groups(intent: Intent, first: int) -> Iterator[list[int]]:
+    """Yield the chunks from `first` on, in runs that become durable at a time."""
+    group: list[int] = []
+    size = 0
+    for index in range(first, len(intent.chunks)):
+        group.append(index)
+        size += sum(piece.length for piece in intent.chunks[index].pieces)
+        if size >= GROUP_BYTES:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group
+
+
+class _Rolling:
+    """One pass over the chunks of a batch.
+
+    Invariant: the chunks of a partition are appended in order, so that none of them is in the
+    log after one that is not.
+    """
+
+    def __init__(
+        self, log: Log, folder: StagingFolder, intent: Intent, progress: Progress, *, is_new: bool
+    ) -> None:
+        self._log = log
+        self._folder = folder
+        self._intent = intent
+        self._topics = [Topic.from_json(text.encode()) for text in intent.topics]
+        self._kinds = {
+            topic: log.describe_topic(topic).settings.value_kind
+            for topic in _kept(log, self._topics)
+        }
+        self._level = Durability.parse(intent.durability)
+        #: When it was known last that nothing of what is left can be in the log.
+        self._since_us = progress.steps[-1].at_us if progress.steps else intent.recorded_at_us
+        self._ends = {intent.chunks[step.finished - 1].place: step.end for step in progress.steps}
+        #: The partitions of which nothing more is in the log.
+        self._sure = {chunk.place for chunk in intent.chunks} if is_new else set()
+        self._sure_at = folder.clock.monotonic()
+
+    def put(self, index: int) -> int:
+        """Have a chunk in the log, and return the offset after its last record."""
+        chunk = self._intent.chunks[index]
+        topic = self._topics[chunk.topic]
+        if topic not in self._kinds:
+            _logger.warning("rows for the topic %s went with it when it was dropped", topic.name)
+            return 0
+        rows = _rows(self._folder, self._intent, chunk, self._kinds[topic])
+        step = _Step(self._log, topic, self._intent, index, rows)
+        end = step.append() if self._is_sure(chunk) else self._settle(step, chunk)
+        self._ends[chunk.place] = end
+        return end
+
+    def make_durable(self, group: Iterable[int]) -> None:
+        """Sync what these chunks have filled, once for each partition."""
+        if self._level is not Durability.DURABLE:
+            return
+        for topic, partition in dict.fromkeys(self._intent.chunks[each].place for each in group):
+            if self._topics[topic] in self._kinds:
+                self._log.sync(self._topics[topic], partition)
+
+    def _is_sure(self, chunk: Chunk) -> bool:
+        now = self._folder.clock.monotonic()
+        # Where there is no lock, another process may have taken over from one that stood still.
+        if not self._folder.is_exclusive and now - self._sure_at > _TRUST_S:
+            self._sure.clear()
+        self._sure_at = now
+        return chunk.place in self._sure
+
+    def _settle(self, step: "_Step", chunk: Chunk) -> int:
+        """Do what `append` does, whether the rows are in the log already or not.
+
+        The log detects it by itself for as long as it keeps the append's identity. After
+        that the rows are looked for among those that came since.
+        """
+        start = self._ends.get(chunk.place, chunk.start)
+        marks = self._log.marks(step.topic, chunk.partition)
+        if marks.high <= start or self._is_in_window(step, marks, start):
+            return step.append()
+        found = step.search(max(start, int(marks.low)))
+        if found is not None:
+            return found
+        if marks.low > start:
+            raise InvalidError(
+                "a recorded batch was interrupted so long ago that the log no longer knows whether "
+                "some of its rows are stored, and where they would be was trimmed: remove the file "
+                "to leave them out, and write again what is missing",
+                file=self._folder.path_of(intent_name(self._intent.version)),
+                topic=step.topic.name,
+                partition=chunk.partition,
+            )
+        self._sure.add(chunk.place)
+        return step.append()
+
+    def _is_in_window(self, step: "_Step", marks: Marks, start: int) -> bool:
+        """Whether the log surely knows the append, if there was one."""
+        now_us = self._folder.clock.now_us()
+        if marks.low < marks.high:
+            (last,) = self._log.read(step.topic, step.chunk.partition, int(marks.high) - 1)
+            now_us = max(now_us, last.timestamp_us)
+        return marks.high - start <= _KEYS_SURE and now_us - self._since_us <= _AGE_SURE_US
 
 
 def _kept(log: Log, topics: Sequence[Topic]) -> Iterator[Topic]:
@@ -82,11 +183,9 @@ class _Step:
     intent: Intent
     index: int
     rows: _Rows
-    now_us: int
-    file: str
 
     @property
-    def _chunk(self) -> Chunk:
+    def chunk(self) -> Chunk:
         return self.intent.chunks[self.index]
 
     def append(self) -> int:
@@ -95,62 +194,19 @@ class _Step:
             self.topic,
             self.rows.values,
             keys=self.rows.keys,
-            partition=self._chunk.partition,
+            partition=self.chunk.partition,
             tenant=self.intent.tenant,
-            durability=Durability.parse(self.intent.durability),
+            durability=Durability.WRITTEN,
             idempotency_key=f"spark:{self.intent.id}:{self.index}",
         )
         return receipts[len(receipts) - 1].offset + 1
 
-    def settle(self, progress: Progress) -> int:
-        """Do what `append` does, whether the rows are in the log already or not.
-
-        The log detects it by itself for as long as it keeps the append's identity. After
-        that the rows are looked for among those that came since.
-        """
-        start, since_us = self._since(progress)
-        marks = self.log.marks(self.topic, self._chunk.partition)
-        if marks.high <= start or self._is_in_window(marks, start, since_us):
-            return self.append()
-        found = self._search(max(start, int(marks.low)))
-        if found is not None:
-            self.log.sync(self.topic, self._chunk.partition)
-            return found
-        if marks.low > start:
-            raise InvalidError(
-                "a recorded batch was interrupted so long ago that the log no longer knows whether "
-                "some of its rows are stored, and where they would be was trimmed: remove the file "
-                "to leave them out, and write again what is missing",
-                file=self.file,
-                topic=self.topic.name,
-                partition=self._chunk.partition,
-            )
-        return self.append()
-
-    def _since(self, progress: Progress) -> tuple[int, int]:
-        """Return from where on, and from when on, the rows can be in the log."""
-        if progress.steps:
-            step = progress.steps[-1]
-            before = self.intent.chunks[step.finished - 1]
-            if (before.topic, before.partition) == (self._chunk.topic, self._chunk.partition):
-                return step.end, step.at_us
-            return self._chunk.start, step.at_us
-        return self._chunk.start, self.intent.recorded_at_us
-
-    def _is_in_window(self, marks: Marks, start: int, since_us: int) -> bool:
-        """Whether the log surely knows the append, if there was one."""
-        now_us = self.now_us
-        if marks.low < marks.high:
-            (last,) = self.log.read(self.topic, self._chunk.partition, int(marks.high) - 1)
-            now_us = max(now_us, last.timestamp_us)
-        return marks.high - start <= _KEYS_SURE and now_us - since_us <= _AGE_SURE_US
-
-    def _search(self, start: int) -> int | None:
+    def search(self, start: int) -> int | None:
         """Return the offset after the rows if they follow each other somewhere from `start` on."""
         keys = self.rows.keys or [None] * len(self.rows.values)
         wanted = [_meaning(v, k) for v, k in zip(self.rows.values, keys, strict=True)]
         recent: list[object] = []
-        for record in self.log.read(self.topic, self._chunk.partition, start):
+        for record in self.log.read(self.topic, self.chunk.partition, start):
             recent.append(_meaning(record.value, _own_key(record)))
             if len(recent) > len(wanted):
                 del recent[0]
@@ -172,11 +228,19 @@ def _meaning(value: Value, key: str | None) -> object:
     return batch.schema.serialize().to_pybytes(), batch.to_pydict(), key
 
 
-def _rows(folder: AppFolder, intent: Intent, chunk: Chunk, kind: ValueKind) -> _Rows:
+def _rows(folder: StagingFolder, intent: Intent, chunk: Chunk, kind: ValueKind) -> _Rows:
     batches = []
     for piece in chunk.pieces:
         name = intent.files[piece.file]
-        content = folder.read(name, piece.offset, piece.length)
+        try:
+            content = folder.read(name, piece.offset, piece.length)
+        except FileNotFoundError as error:
+            if folder.is_exclusive:
+                raise
+            raise UnavailableError(
+                "another process has finished this batch meanwhile, run it again",
+                file=folder.path_of(name),
+            ) from error
         if len(content) != piece.length or google_crc32c.value(content) != piece.crc:
             raise CorruptError(
                 "staged rows of a recorded batch are damaged, restore the file to go on",

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from strandline.log import Log, parts_of
+from strandline.spark.sink import kafka_rows
 from strandline.typed import SchemaMismatchError
 from strandline.typed.schemas import conformed, with_schema
 from strandline.values import (
@@ -65,6 +66,8 @@ class TopicRows:
     partitions: int
     #: Of a typed topic: its newest schema.
     schema: pa.Schema | None
+    #: Of events that come as key and value, without a kind of their own.
+    event_kind: str | None = None
 
     def check(self, names: Sequence[str]) -> None:
         """Raise InvalidError unless a frame with these columns can be written here."""
@@ -73,11 +76,19 @@ class TopicRows:
         if self.kind is ValueKind.BATCH:
             self._check_batch(names)
             return
+        if self._is_kafka(names):
+            strange = [name for name in names if name not in (*kafka_rows.COLUMNS, TOPIC)]
+            if strange:
+                self._refuse(strange, [], [*kafka_rows.COLUMNS])
+            return
         known = [*_COLUMNS[self.kind].names, TOPIC]
         strange = [name for name in names if name not in known]
         missing = [name for name in _NEEDED[self.kind] if name not in names]
         if strange or missing:
             self._refuse(strange, missing, known[:-1])
+
+    def _is_kafka(self, names: Sequence[str]) -> bool:
+        return self.kind is ValueKind.EVENT and kafka_rows.is_kafka(names)
 
     def _check_batch(self, names: Sequence[str]) -> None:
         own = [name for name in names if name in _METADATA and name != KEY]
@@ -104,6 +115,8 @@ class TopicRows:
 
     def plain(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the rows with the topic's columns alone, in Spark's types."""
+        if self._is_kafka(batch.schema.names):
+            batch = kafka_rows.event_rows(batch, self.event_kind)
         if self.kind is not ValueKind.BATCH:
             return _selected(batch, _COLUMNS[self.kind])
         names = [name for name in batch.schema.names if name != TOPIC or self._has_topic_column()]
@@ -117,9 +130,7 @@ class TopicRows:
         if self.kind is ValueKind.EVENT:
             return _event_rows(rows)
         if self.kind is ValueKind.BYTES:
-            found = rows.rename_columns([KEY, "value"])
-            if found.column("value").null_count:
-                raise InvalidError("a value is null, and a record of bytes holds some")
+            found = _without_nulls(rows.rename_columns([KEY, "value"]))
             _check_size(found)
             return found
         return self._batch_rows(rows)
@@ -171,14 +182,24 @@ class TopicRows:
         return found
 
 
-def topic_rows(log: Log, name: str, tenant: str | None) -> TopicRows:
+def topic_rows(log: Log, name: str, tenant: str | None, event_kind: str | None = None) -> TopicRows:
     """Return how rows of this topic look: the tenant's own, else the global one."""
     topic = _find(log, name, tenant)
     settings = log.describe_topic(topic).settings
     partitions = settings.routing_partitions(parts_of(log).clock.now_us())
     known = log.scope(topic.tenant).topic(topic)
     schema = known.schema if known.is_typed else None
-    return TopicRows(topic, settings.value_kind, partitions, schema)
+    return TopicRows(topic, settings.value_kind, partitions, schema, event_kind)
+
+
+def _without_nulls(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Return rows of bytes whose null values, Kafka's tombstones of their keys, are empty."""
+    values = rows.column("value")
+    if not values.null_count:
+        return rows
+    if _compute.any(_compute.and_(values.is_null(), rows.column(KEY).is_null())).as_py():
+        raise InvalidError("a value is null without a key whose tombstone it could be")
+    return rows.set_column(1, "value", values.fill_null(b""))
 
 
 def _find(log: Log, name: str, tenant: str | None) -> Topic:

@@ -1,16 +1,19 @@
 """What a caller may say with `.option(…)` of a write, checked before anything is staged."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
-from strandline.opening import absolute_url
+from strandline.spark.log_urls import spark_url
 from strandline.spark.options import Options
+from strandline.spark.sink.staging_place import StagingPlace
 from strandline.values import Durability, InvalidError, parse_tenant
 from strandline.values.names import check_no_control, check_text
 
 WRITE_OPTIONS: Final = (
-    *("path", "topic", "tenant", "durability", "txnAppId", "txnVersion"),
+    *("path", "topic", "tenant", "durability", "txnAppId", "txnVersion", "stagingLocation"),
+    # Of events that come as key and value.
+    "kind",
     # Of a view that is inserted into: the topic that it reads.
     "subscribe",
     # Of the Kafka sink: headers are a column, with or without it.
@@ -35,6 +38,17 @@ class SinkSettings:
     app: str | None
     #: Of a batch write: which of the app's; None on a stream, whose batches are numbered.
     version: int | None
+    #: An object store for the rows of a log without a disk that all tasks share.
+    staging: str | None
+    #: The kind of events that come as key and value, and have no header of that name.
+    event_kind: str | None
+    #: Whether each batch of a stream is a whole result, whose rows replace those of their keys.
+    is_upsert: bool = False
+
+    @property
+    def place(self) -> StagingPlace:
+        """Where rows are staged."""
+        return StagingPlace(self.url, self.staging)
 
 
 def batch_settings(given: Mapping[str, str]) -> SinkSettings:
@@ -49,9 +63,21 @@ def batch_settings(given: Mapping[str, str]) -> SinkSettings:
     return settings
 
 
-def stream_settings(given: Mapping[str, str]) -> SinkSettings:
-    """Return the settings of `df.writeStream`; InvalidError for anything that is not one."""
-    settings = _settings(given)
+def stream_settings(
+    given: Mapping[str, str], columns: Sequence[str] = (), *, is_complete: bool = False
+) -> SinkSettings:
+    """Return the settings of `df.writeStream`; InvalidError for anything that is not one.
+
+    In output mode complete every batch has all rows of the result: they need keys, by which
+    the latest value of each is found.
+    """
+    settings = replace(_settings(given), is_upsert=is_complete)
+    if is_complete and not {"key", "_key"} & {*columns}:
+        raise InvalidError(
+            "in output mode complete a row replaces what its key had before, so it has a column "
+            "key, or _key for a typed topic",
+            columns=list(columns),
+        )
     if settings.version is not None:
         raise InvalidError(
             "a stream numbers its batches by itself, txnVersion is for df.write alone",
@@ -63,21 +89,25 @@ def stream_settings(given: Mapping[str, str]) -> SinkSettings:
 def check_append(*, overwrite: bool) -> None:
     """Raise InvalidError for a mode that would replace what a topic holds."""
     if overwrite:
-        raise InvalidError("a topic is only ever appended to, use mode or outputMode append")
+        raise InvalidError("a topic is only ever appended to, use mode append")
 
 
 def _settings(given: Mapping[str, str]) -> SinkSettings:
     options = Options(given, WRITE_OPTIONS)
     app = options.text("txnAppId")
     level = Durability.parse(options.choice("durability", "durable", "written"))
-    return SinkSettings(
-        url=absolute_url(options.text("path")),
+    settings = SinkSettings(
+        url=spark_url(options.text("path")),
         topic=_topic(options),
         tenant=parse_tenant(options.text("tenant")),
         durability=level,
         app=None if app is None else check_no_control(check_text(app, "txnAppId"), "txnAppId"),
         version=_version(options),
+        staging=options.text("stagingLocation"),
+        event_kind=options.text("kind"),
     )
+    settings.place.check()
+    return settings
 
 
 def _topic(options: Options) -> str | None:

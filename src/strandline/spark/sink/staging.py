@@ -1,4 +1,4 @@
-"""What a task does: its rows in a file of their own, durable, each block of one partition."""
+"""What a task does: its rows in files of their own, durable, each block of one partition."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -10,25 +10,28 @@ import pyarrow.compute as pc
 
 from strandline.log import Log
 from strandline.spark.sink.fingerprint import Fingerprint, fingerprint
-from strandline.spark.sink.folder import AppFolder
 from strandline.spark.sink.intents import staged_name
-from strandline.spark.sink.rows import TOPIC, TopicRows, too_large, topic_rows
+from strandline.spark.sink.place import StagedFile, StagingFolder
+from strandline.spark.sink.rows import KEY, TOPIC, TopicRows, too_large, topic_rows
 from strandline.values import RECORD_BYTES_MAX, InvalidError
 
 BLOCK_ROWS: Final = 16_384
 BLOCK_BYTES: Final = 4 * 1024 * 1024
 #: What a task holds in memory at most, of all partitions together.
 HELD_BYTES: Final = 64 * 1024 * 1024
+#: After so much a file is finished and the next one begun: an object is put from memory.
+FILE_BYTES: Final = 64 * 1024 * 1024
 
 _compute: Any = pc
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Rows of one partition, and where in the file they are."""
+    """Rows of one partition, and where in which file they are."""
 
     topic: int
     partition: int
+    file: int
     offset: int
     length: int
     rows: int
@@ -42,9 +45,8 @@ class Staged:
     app: str
     version: int
     task: int
-    #: None if there was nothing to write.
-    name: str | None
-    size: int
+    #: Of its files; none if there was nothing to write.
+    names: tuple[str, ...]
     #: Each as `Topic.to_json` has it.
     topics: tuple[str, ...]
     blocks: tuple[Block, ...]
@@ -67,12 +69,14 @@ class Stager:
     def __init__(
         self,
         log: Log,
-        folder: AppFolder,
+        folder: StagingFolder,
         *,
         topic: str | None,
         tenant: str | None,
         version: int,
         task: int,
+        event_kind: str | None = None,
+        is_upsert: bool = False,
     ) -> None:
         self._log = log
         self._folder = folder
@@ -80,14 +84,17 @@ class Stager:
         self._tenant = tenant
         self._version = version
         self._task = task
+        self._event_kind = event_kind
+        self._is_upsert = is_upsert
         self._shapes: dict[str, TopicRows] = {}
         self._prints: dict[str, Fingerprint] = {}
         self._held: dict[tuple[int, int], _Held] = {}
         self._held_bytes = 0
         self._blocks: list[Block] = []
-        self._name = staged_name(version, str(folder.clock.new_id()))
-        self._fd: int | None = None
-        self._size = 0
+        self._names: list[str] = []
+        self._files: list[StagedFile] = []
+        #: Of the file that is open, the last; None if none is.
+        self._size: int | None = None
         self._turn = task
 
     def stage(self, batches: Iterable[pa.RecordBatch]) -> Staged:
@@ -97,22 +104,16 @@ class Stager:
                 if batch.num_rows:
                     self._add(batch)
             self._flush_all()
-            if self._fd is not None:
-                self._folder.io.sync(self._fd)
-                self._folder.io.sync_directory(self._folder.path)
+            self._finish_file()
         except BaseException:
-            if self._fd is not None:
-                self._folder.remove(self._name)
+            for file in self._files:
+                file.discard()
             raise
-        finally:
-            if self._fd is not None:
-                self._folder.io.close(self._fd)
         return Staged(
             self._folder.app,
             self._version,
             self._task,
-            None if self._fd is None else self._name,
-            self._size,
+            tuple(self._names),
             tuple(each.topic.to_json().decode() for each in self._shapes.values()),
             tuple(self._blocks),
             dict(self._prints),
@@ -125,7 +126,14 @@ class Stager:
             known = str(shape.topic.id)
             self._prints[known] = self._prints.get(known, Fingerprint()) + fingerprint(plain)
             index = list(self._shapes).index(name)
-            for partition, part in shape.split(shape.stored(plain), self._turn):
+            stored = shape.stored(plain)
+            if self._is_upsert and stored.column(KEY).null_count:
+                raise InvalidError(
+                    "in output mode complete a row replaces what its key had before, "
+                    "and some rows have no key",
+                    topic=name,
+                )
+            for partition, part in shape.split(stored, self._turn):
                 for piece in _pieces(part):
                     self._hold(index, partition, piece)
         self._turn += 1
@@ -147,7 +155,7 @@ class Stager:
     def _shape(self, name: str, columns: list[str]) -> TopicRows:
         shape = self._shapes.get(name)
         if shape is None:
-            shape = topic_rows(self._log, name, self._tenant)
+            shape = topic_rows(self._log, name, self._tenant, self._event_kind)
             shape.check(columns)
             self._shapes[name] = shape
         return shape
@@ -174,15 +182,28 @@ class Stager:
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, rows.schema) as stream:
             stream.write_batch(rows)
-        content = memoryview(sink.getvalue())
-        folder = self._folder
-        if self._fd is None:
-            folder.make()
-            self._fd = folder.io.open(folder.path_of(self._name), "create_new")
-        folder.io.pwrite(self._fd, content, self._size)
-        crc = google_crc32c.value(bytes(content))
-        self._blocks.append(Block(topic, partition, self._size, len(content), rows.num_rows, crc))
-        self._size += len(content)
+        content = sink.getvalue()
+        if self._size is None:
+            self._begin_file()
+        at = self._size or 0
+        self._files[-1].write(memoryview(content))
+        crc = google_crc32c.value(content)
+        number = len(self._files) - 1
+        self._blocks.append(Block(topic, partition, number, at, len(content), rows.num_rows, crc))
+        self._size = at + len(content)
+        if self._size >= FILE_BYTES:
+            self._finish_file()
+
+    def _begin_file(self) -> None:
+        name = staged_name(self._version, str(self._folder.clock.new_id()))
+        self._files.append(self._folder.new_file(name))
+        self._names.append(name)
+        self._size = 0
+
+    def _finish_file(self) -> None:
+        if self._size is not None:
+            self._files[-1].finish()
+            self._size = None
 
 
 def _pieces(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

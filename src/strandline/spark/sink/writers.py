@@ -15,10 +15,9 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from strandline.clock import SystemClock
-from strandline.opening import open_log, staging_path
+from strandline.opening import open_log
 from strandline.spark.sink.batch_identity import BatchIdentity, streaming_identity, task_number
 from strandline.spark.sink.committing import JOB_PREFIX, abort, commit, sweep
-from strandline.spark.sink.folder import AppFolder, app_folders
 from strandline.spark.sink.rows import TOPIC, topic_rows
 from strandline.spark.sink.settings import SinkSettings
 from strandline.spark.sink.staging import Staged, Stager
@@ -44,8 +43,7 @@ class BatchWriter(DataSourceArrowWriter):
         if app is None or version is None:
             app, version = f"{JOB_PREFIX}{SystemClock().new_id()}", 0
         self.identity: Final = BatchIdentity(app, version)
-        _check(settings, schema)
-        sweep(app_folders(staging_path(settings.url)))
+        _prepare(settings, schema)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedMessage:
         return _staged(self.settings, self.identity, iterator)
@@ -89,35 +87,37 @@ def _unhurried() -> Iterator[None]:
             gc.enable()
 
 
-def _check(settings: SinkSettings, schema: StructType) -> None:
-    """Raise InvalidError before anything runs, if the frame cannot be written."""
+def _prepare(settings: SinkSettings, schema: StructType) -> None:
+    """Raise InvalidError before anything runs, if the frame cannot be written; sweep."""
     names = schema.fieldNames()
     with open_log(settings.url, mode=Mode.READ) as log:
         if settings.topic is not None:
             topic_rows(log, settings.topic, settings.tenant).check(names)
         elif TOPIC not in names:
             raise InvalidError("name the topic with the option topic, or in a column of that name")
+        sweep(settings.place.folders(log.id))
 
 
 def _staged(
     settings: SinkSettings, identity: BatchIdentity, batches: Iterator[pa.RecordBatch]
 ) -> StagedMessage:
-    folder = AppFolder(staging_path(settings.url), identity.app)
     with _unhurried(), open_log(settings.url, mode=Mode.READ) as log:
         stager = Stager(
             log,
-            folder,
+            settings.place.folder(log.id, identity.app),
             topic=settings.topic,
             tenant=settings.tenant,
             version=identity.version,
             task=task_number(),
+            event_kind=settings.event_kind,
+            is_upsert=settings.is_upsert,
         )
         return StagedMessage(stager.stage(batches))
 
 
 def _commit(settings: SinkSettings, identity: BatchIdentity, messages: Messages) -> None:
-    folder = AppFolder(staging_path(settings.url), identity.app)
     with _unhurried(), open_log(settings.url) as log:
+        folder = settings.place.folder(log.id, identity.app)
         commit(
             *(log, folder, identity.version, _staged_by(messages)),
             tenant=settings.tenant,
@@ -127,8 +127,11 @@ def _commit(settings: SinkSettings, identity: BatchIdentity, messages: Messages)
 
 def _abort(settings: SinkSettings, messages: Messages) -> None:
     staged = _staged_by(messages)
-    for app in {each.app for each in staged}:
-        abort(AppFolder(staging_path(settings.url), app), staged)
+    apps = {each.app for each in staged}
+    if apps:
+        with open_log(settings.url, mode=Mode.READ) as log:
+            for app in apps:
+                abort(settings.place.folder(log.id, app), staged)
 
 
 def _staged_by(messages: Messages) -> list[Staged]:

@@ -8,11 +8,12 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
 from strandline.log import Log
-from strandline.opening import absolute_url, open_log
+from strandline.opening import open_log
 from strandline.predicates import Predicate
 from strandline.predicates.bounds import Bound
 from strandline.scans.sieve import STORED_AS, Sieve, predicate_columns, sieve
 from strandline.scans.skipping import Skipping
+from strandline.spark.log_urls import spark_url
 from strandline.spark.options import ReadOptions, read_options
 from strandline.spark.source.places import SourcePartition, chosen_places, chosen_topics, kept_range
 from strandline.spark.source.rows import METADATA, RowFormat, batch_rows, merged
@@ -100,7 +101,7 @@ class SourceRead:
 def reading_of(given: Mapping[str, str]) -> SourceRead:
     """Return the read that the options describe; opens the log to see what the topics hold."""
     options = read_options(given)
-    url = absolute_url(options.url)
+    url = spark_url(options.url)
     with open_log(url, mode=Mode.READ) as log:
         topics = chosen_topics(log, options.selection)
         if not topics:

@@ -14,8 +14,15 @@ from pyspark.sql.types import StructType
 from strandline.spark.sink.settings import batch_settings, check_append, stream_settings
 from strandline.spark.sink.writers import BatchWriter, StreamWriter
 from strandline.spark.source.batch import BatchReader, PushingReader
-from strandline.spark.source.reading import reading_of
+from strandline.spark.source.reading import SourceRead, reading_of
 from strandline.spark.source.stream import StreamReader
+from strandline.spark.table_options import (
+    is_of_table,
+    options_of,
+    own_options,
+    plain_columns,
+    with_options,
+)
 
 
 class StrandlineSource(DataSource):
@@ -29,22 +36,31 @@ class StrandlineSource(DataSource):
         return "strandline"
 
     def schema(self) -> StructType:
-        return reading_of(self.options).spark_schema()
+        if not is_of_table(self.options):
+            return reading_of(self.options).spark_schema()
+        options = own_options(self.options)
+        reading = reading_of(options)
+        return with_options(reading.spark_schema(), {**options, "path": reading.url})
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        reading = reading_of(self.options).narrowed(schema)
+        reading = self._reading(schema)
         reading.options.check_batch()
         return PushingReader(reading) if reading.options.pushdown else BatchReader(reading)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 # Spark's.
-        reading = reading_of(self.options).narrowed(schema)
+        reading = self._reading(schema)
         reading.options.check_stream()
         return StreamReader(reading)
 
+    def _reading(self, schema: StructType) -> SourceRead:
+        return reading_of(options_of(schema, self.options)).narrowed(plain_columns(schema))
+
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # Spark's.
         check_append(overwrite=overwrite)
-        return BatchWriter(batch_settings(self.options), schema)
+        settings = batch_settings(options_of(schema, self.options))
+        return BatchWriter(settings, plain_columns(schema))
 
-    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: ARG002, N802
-        check_append(overwrite=overwrite)
-        return StreamWriter(stream_settings(self.options))
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
+        # What Spark calls overwriting, of a stream, is output mode complete.
+        options, names = options_of(schema, self.options), schema.fieldNames()
+        return StreamWriter(stream_settings(options, names, is_complete=overwrite))
