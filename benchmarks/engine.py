@@ -8,11 +8,12 @@ from benchmarks.append import PRODUCERS, contenders
 from benchmarks.entry import Entry
 from benchmarks.producing import batch_rate, single_rate, threads_rate
 from benchmarks.sizes import Sizes
-from benchmarks.stores import jetstream, postgres
+from benchmarks.stores import jetstream, kafka, postgres
 from benchmarks.stores.store import Opening
 from strandline.values import Durability
 from tests.stores.jetstream import server as nats_server
 from tests.stores.postgres import server as postgres_server
+from tools.kafka_jars import are_there
 
 DURABLE = Durability.DURABLE
 
@@ -28,6 +29,9 @@ def entries(sizes: Sizes) -> tuple[Entry, ...]:
         openings = {"ours": jetstream.our_log, "nats-py": jetstream.BareStream}
         found += _engine("jetstream", openings, sizes)
         found.append(engine_tail.jetstream_entry(sizes))
+    if are_there():
+        openings = {"ours": kafka.our_log, "confluent-kafka": kafka.BareTopic}
+        found += _engine("kafka", openings, sizes)
     return tuple(found)
 
 

@@ -34,12 +34,19 @@ class NoJarsError(Exception):
     """Why there are no jars."""
 
 
+_FOLDER: Final = CACHE / f"libs-{VERSION}"
+
+
+def are_there() -> bool:
+    """Whether the jars were fetched."""
+    return _FOLDER.is_dir()
+
+
 def kafka_jars() -> Path:
     """Return the folder with the jars, which are fetched if they are not there."""
-    folder = CACHE / f"libs-{VERSION}"
-    if not folder.is_dir():
-        _fetch(folder)
-    return folder
+    if not are_there():
+        _fetch(_FOLDER)
+    return _FOLDER
 
 
 def _fetch(folder: Path) -> None:

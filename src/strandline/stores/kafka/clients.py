@@ -46,6 +46,7 @@ R = TypeVar("R")
 MESSAGE_BYTES_MAX: Final = 80 * 1024 * 1024
 _SEND_S: Final = 10.0
 _REQUEST_S: Final = 5.0
+_REFRESH_S: Final = 1.0
 _POLL_S: Final = 0.1
 _CLIENT: Final = {
     "client.id": "strandline",
@@ -192,7 +193,7 @@ class KafkaClients:
         for client in (self._admin, self._producer):
             # Where it fails, the next call will, too.
             with contextlib.suppress(KafkaException):
-                client.list_topics(topic, timeout=_REQUEST_S)
+                client.list_topics(topic, timeout=_REFRESH_S)
 
     def add_partitions(self, name: str, partitions: int) -> None:
         """Have a topic have so many partitions, unless it has."""

@@ -30,8 +30,6 @@ _TOO_LARGE: Final = frozenset(
 _NOT_STORED: Final = frozenset(
     {
         KafkaError._QUEUE_FULL,
-        KafkaError.NOT_LEADER_FOR_PARTITION,
-        KafkaError.LEADER_NOT_AVAILABLE,
         KafkaError.NOT_ENOUGH_REPLICAS,
     }
 )
@@ -42,6 +40,15 @@ _MISSING: Final = frozenset(
         KafkaError._UNKNOWN_TOPIC,
         KafkaError.UNKNOWN_TOPIC_ID,
         KafkaError.UNKNOWN_TOPIC_OR_PART,
+    }
+)
+#: Of a leader that was replaced: what was sent to it may be stored.
+_STALE: Final = frozenset(
+    {
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
     }
 )
 _THERE: Final = frozenset({KafkaError.TOPIC_ALREADY_EXISTS, KafkaError.INVALID_PARTITIONS})
@@ -62,6 +69,10 @@ class MissingError(NotSentError):
     """There is no such topic, or not yet."""
 
 
+class StaleError(LostError):
+    """The client knew an old leader, and must look again."""
+
+
 class ThereError(Exception):
     """The topic, or the partition, is there already."""
 
@@ -79,6 +90,8 @@ def translated(error: KafkaError, url: str) -> Exception:
         return ThereError(error.str())
     if code in _MISSING:
         return MissingError(error.str())
+    if code in _STALE:
+        return StaleError(error.str())
     if code in _NOT_STORED:
         return NotSentError(error.str())
     return final_error(error, url) or LostError(f"{error.name()}: {error.str()}")

@@ -21,6 +21,7 @@ from strandline.stores.kafka.clients import KafkaClients
 from strandline.stores.kafka.errors import (
     GoneError,
     MissingError,
+    StaleError,
     unreachable,
 )
 from strandline.stores.kafka.fetching import MessagePlace
@@ -111,7 +112,7 @@ class KeyedLog:
     def _end(self) -> int:
         try:
             return self._clients.ends([self._place])[0]
-        except MissingError:
+        except (MissingError, StaleError):
             # After a restart, a client may remember that there was no leader.
             self._clients.refresh(self._place.topic)
             raise
@@ -133,6 +134,7 @@ class KeyedLog:
                     tries.rest(error)
                 except LostError as error:
                     was_lost = True
+                    self._clients.refresh(self._place.topic)
                     tries.rest(error)
                 if was_lost:
                     self.catch_up()

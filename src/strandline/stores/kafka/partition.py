@@ -15,6 +15,7 @@ from strandline.stores.kafka.clients import KafkaClients
 from strandline.stores.kafka.errors import (
     GoneError,
     MissingError,
+    StaleError,
 )
 from strandline.stores.kafka.fetching import MessagePlace
 from strandline.stores.kafka.frames import (
@@ -339,7 +340,7 @@ class KafkaPartition:
             self.clients.state.check()
             try:
                 return call()
-            except MissingError as error:
+            except (MissingError, StaleError) as error:
                 self.check_there()
                 self.clients.refresh(self.place.topic)
                 tries.rest(error)

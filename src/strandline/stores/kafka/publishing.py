@@ -42,6 +42,7 @@ def publish(
             raise
         except LostError as error:
             may_be_there = True
+            partition.clients.refresh(partition.place.topic)
             tries.rest(error)
         if may_be_there:
             found = _counts(partition, frame, tries, lives)
