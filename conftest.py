@@ -98,7 +98,7 @@ def _run_shell(example: Example) -> None:
 
 
 #: Pages that import much; those that start programs are slow, too.
-SLOW_PAGES = {"with-django.md", "with-fastapi.md", "webhooks.md"}
+SLOW_PAGES = {"conversations.md", "with-django.md", "with-fastapi.md", "webhooks.md"}
 
 
 @functools.cache

@@ -158,7 +158,7 @@ def _class(kind: type) -> Iterator[str]:
         return
     yield from _fields(kind)
     for name, member in _members(kind).items():
-        yield f"### {kind.__name__}.{name}"
+        yield f"### `{kind.__name__}.{name}`"
         if isinstance(member, property):
             yield f"```py\n{_property(name, member)}\n```"
             yield _own_docstring(member)
@@ -238,6 +238,10 @@ def _signature(name: str, function: Any) -> str:
     assert isinstance(found, (ast.FunctionDef, ast.AsyncFunctionDef))
     is_awaited = isinstance(found, ast.AsyncFunctionDef) or inspect.iscoroutinefunction(function)
     word = "async def" if is_awaited else "def"
+    for each in ast.walk(found):
+        if isinstance(each, ast.arg):
+            each.annotation = _unquoted(each.annotation)
+    found.returns = _unquoted(found.returns)
     returned = ast.unparse(found.returns) if found.returns else ""
     if inspect.unwrap(function).__annotations__.get("return") != function.__annotations__.get(
         "return"
@@ -251,6 +255,13 @@ def _signature(name: str, function: Any) -> str:
     arguments = ast.unparse(found.args)
     wrapped = textwrap.fill(arguments, 96, initial_indent="    ", subsequent_indent="    ")
     return f"{word} {name}(\n{wrapped}\n){returns}"
+
+
+def _unquoted(annotation: ast.expr | None) -> ast.expr | None:
+    """Return an annotation without the quotes of a name that is defined later."""
+    if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
+        return ast.parse(annotation.value, mode="eval").body
+    return annotation
 
 
 def _own_docstring(value: Any) -> str:

@@ -32,3 +32,12 @@ def test_the_menu_of_the_site_has_every_page_once() -> None:
     named = re.findall(r": ([\w./-]+\.md)$", menu, re.MULTILINE)
 
     assert sorted(named) == sorted(path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md"))
+
+
+def test_no_page_installs_from_an_index_that_does_not_have_it() -> None:
+    pages = [DOCS.parent / "README.md", DOCS / "index.md", *PAGES]
+    found = [
+        page.name for page in pages if re.search(r"pip install ['\"]?strandline", page.read_text())
+    ]
+
+    assert found == []
