@@ -60,6 +60,18 @@ def test_each_screen_shows_what_there_is_and_can_be_used_by_anyone(
     assert problems_of(page) == []
 
 
+def test_no_table_of_the_log_is_cut_off_at_the_width_of_a_laptop(tab: Tab, shop: Served) -> None:
+    log_of(shop).append("readings", Event("read", {"celsius": 4}))
+    page = tab.open(shop.url)
+    shown(page, "not durable")
+
+    cut = page.evaluate(
+        "[...document.querySelectorAll('.table')].map((one) => one.scrollWidth - one.clientWidth)"
+    )
+
+    assert max(cut) <= 0
+
+
 def test_empty_screens_say_what_to_do_next(browser: Any, serve: Callable[..., Served]) -> None:
     log = memory_log()
     served = serve(log)

@@ -2,6 +2,7 @@
 
 import socket
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -14,6 +15,7 @@ from strandline.server.settings import ServerSettings
 from strandline.values import InvalidError
 from tests.server.events import events_of
 from tests.server.processes import ServerProcess
+from tests.server.served import Served
 
 
 @pytest.mark.slow
@@ -58,6 +60,22 @@ def test_sigterm_ends_a_server_with_farewells_and_nothing_lost(tmp_path: Path) -
     with sl.open(f"file:{path}", mode="read") as log:
         assert [each.payload for each in log.read("orders", 0, 0)] == acknowledged
         assert log.marks("orders", 0).durable == len(acknowledged)
+
+
+def test_a_server_that_ends_is_live_and_not_ready(log: Log, serve: Callable[..., Served]) -> None:
+    log.create_topic("orders")
+    served = serve(log)
+
+    with served.client() as http:
+        before = http.get("/livez"), http.get("/readyz")
+        served.server.app.streams.drain()
+        after = http.get("/livez"), http.get("/readyz")
+        refused = http.get("/v1/topics/orders/tail")
+        appended = http.post("/v1/topics/orders/records", json={"kind": "a"})
+
+    assert [each.status_code for each in (*before, *after)] == [200, 200, 200, 503]
+    assert "retry-after" in after[1].headers
+    assert (refused.status_code, appended.status_code) == (503, 201)
 
 
 def test_another_address_than_loopback_needs_tls_and_tokens(log: Log) -> None:

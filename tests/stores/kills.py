@@ -72,6 +72,7 @@ def kill_server_under_writers(
             before = sum(len(each.acknowledged) for each in writers)
             wanted = before + rng.randrange(1, 30)
             while sum(len(each.acknowledged) for each in writers) < wanted:
+                assert all(each.is_alive() for each in threads), "a writer has ended"
                 threading.Event().wait(0.001)
             threading.Event().wait(rng.random() * 0.01)
             server.kill()

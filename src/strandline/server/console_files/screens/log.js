@@ -100,7 +100,7 @@ function columns(about) {
     { id: "size", title: "Size", kind: "num wide", sort: (row) => row.size_bytes, show: (row) => bytes(row.size_bytes) },
     { id: "consumers", title: "Consumers", kind: "num", sort: (row) => row.consumers, show: (row) => (row.consumers ? link(hashOf("consumers", { topic: row.name }), count(row.consumers)) : h("span", { class: "note" }, "none")) },
     { id: "lag", title: "Lag", kind: "num", sort: (row) => row.lag, show: (row) => (row.consumers ? h("span", { title: "Of the consumer that is furthest behind" }, short(row.lag), h("small", null, ` ${row.lag ? seconds(row.lagSeconds) : ""}`)) : "–") },
-    { id: "level", title: "Level", kind: "wide", show: (row) => (about.durability_max === "durable" && row.unsynced ? badge("warn", `${short(row.unsynced)} not durable yet`) : badge("good", about.durability_max, "Everything has reached the highest level of this log")) },
+    { id: "level", title: "Level", kind: "wide", show: (row) => (about.durability_max === "durable" && row.unsynced ? badge("warn", `${short(row.unsynced)} not durable`, "Written, and not synced yet") : badge("good", about.durability_max, "Everything has reached the highest level of this log")) },
     { id: "health", title: "Health", sort: (row) => row.letters * 1e6 + row.lag, show: health },
     { id: "go", title: "Live", kind: "end", show: (row) => link(hashOf("tail", { topic: row.name }), "Tail") },
   ];
