@@ -68,9 +68,10 @@ def _children(pid: int) -> Iterator[int]:
 class PostgresServer:
     """A server in a folder of its own, on a socket there."""
 
-    def __init__(self, **settings: str) -> None:
-        self._programs = _binaries()
+    def __init__(self, *, programs: Path | None = None, **settings: str) -> None:
+        self._programs = _binaries() if programs is None else programs
         self._settings = settings
+        self.port: int | None = int(settings["port"]) if "port" in settings else None
         self._as_user = as_ordinary_user()
         # Short, since the path of a socket is.
         self.folder = Path(tempfile.mkdtemp(prefix="strandline-pg-", dir="/tmp"))
@@ -96,6 +97,10 @@ class PostgresServer:
         except (OSError, subprocess.CalledProcessError) as error:
             said = getattr(error, "stderr", b"") or str(error).encode()
             raise NoServerError(f"{program} failed: {said.decode(errors='replace')}") from error
+
+    def reconfigure(self, **settings: str) -> None:
+        """Have it start with other settings the next time."""
+        self._settings = settings
 
     def start(self) -> None:
         """Start it, and return once it takes connections."""
@@ -150,4 +155,5 @@ class PostgresServer:
     def url(self, schema: str | None = None, database: str = "postgres") -> str:
         """Return where a log is, in a schema."""
         named = "" if schema is None else f"&schema={schema}"
-        return f"postgresql://{_USER}@/{database}?host={self.folder}{named}"
+        port = "" if self.port is None else f"&port={self.port}"
+        return f"postgresql://{_USER}@/{database}?host={self.folder}{port}{named}"

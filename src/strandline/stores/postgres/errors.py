@@ -65,6 +65,8 @@ _MEANINGS: Final = (
 _REFUSALS: Final = (
     *("authentication failed", "does not exist", "no password supplied", "pg_hba"),
     *("invalid integer value", "invalid sslmode value", "invalid port"),
+    *("certificate verify failed", "root certificate", "does not support SSL", "SSL error"),
+    *("does not match host name", "certificate authentication"),
 )
 
 
@@ -82,7 +84,7 @@ def translate(error: Exception, url: str) -> StrandlineError:
     reason = reason_of(error)
     if getattr(error, "sqlstate", None) is None and any(each in str(error) for each in _REFUSALS):
         return InvalidError(
-            "the server refuses this connection, check the database, user and password",
+            "the server refuses this connection, check the database, user, password and TLS",
             url=url,
             reason=reason,
         )
