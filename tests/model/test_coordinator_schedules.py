@@ -17,12 +17,12 @@ SCHEDULES_TO_CATCH = 2_000
 #: Schedules that noticed some of them, tried before all others. Any edit of the write
 #: path moves them: several, where few do.
 NOTICED_BY = {
-    "one write overtakes those queued before it": (3039, 3911, 4150),
-    "what arrives during a bracket for one write is forgotten": (5030, 5326, 6093, 9725),
-    "stop forgets what is queued": (3896, 5745, 6022),
-    "a bracket is not left after a failure": (2400,),
+    "one write overtakes those queued before it": (7890, 9024, 10913, 11510),
+    "what arrives during a bracket for one write is forgotten": (855, 2783, 3755, 4242),
+    "stop forgets what is queued": (2926, 3882, 4272, 5745),
+    "a bracket is not left after a failure": (898, 1075, 1326),
     "who waits to be durable is not called after a bracket": (1144,),
-    "a bracket for one write is not left after a failure": (3126, 3987, 5457),
+    "a bracket for one write is not left after a failure": (868, 898, 2913, 5298),
 }
 
 
