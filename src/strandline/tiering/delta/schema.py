@@ -94,7 +94,7 @@ class TableColumns:
         """Return the columns of both, where both have one as it is now.
 
         Objects of older versions keep what they have: newer types are wider ones. Fields of
-        payloads may be declared anew with any type; one that no column can have leaves.
+        payloads may be declared again with any type; one that no column can have leaves.
         """
         before = [] if self.text is None else msgspec.json.decode(self.text)["fields"]
         known = {each["name"]: each for each in before}
