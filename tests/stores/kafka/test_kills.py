@@ -3,6 +3,7 @@
 import contextlib
 import itertools
 import os
+import shutil
 import threading
 from collections.abc import Callable, Iterator
 from unittest import mock
@@ -224,3 +225,22 @@ def test_identities_of_trimmed_records_outlive_the_broker(mortal: KafkaServer) -
         assert (again.offset, again.is_repeat) == (first.offset, True)
     with sl.open(mortal.url("shop")) as fresh:
         assert fresh.append("t", event(0), idempotency_key="k").is_repeat
+
+
+def test_a_broker_that_lost_its_last_records_begins_an_epoch(mortal: KafkaServer) -> None:
+    with sl.open(mortal.url("shop"), patience_s=PATIENCE_S) as log:
+        log.create_topic("t")
+        log.append("t", event(0))
+        data, copy = mortal.folder / "data", mortal.folder / "copy"
+        mortal.kill()
+        shutil.copytree(data, copy)
+        mortal.start()
+        log.append("t", event(1))
+        mortal.kill()
+        shutil.rmtree(data)
+        shutil.copytree(copy, data)
+        mortal.start()
+
+        assert log.append("t", event(2)).offset == 1
+        assert [epoch.start for epoch in log.epochs("t", 0)] == [0, 1]
+        assert numbers(log) == [0, 2]
