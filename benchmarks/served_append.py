@@ -66,13 +66,7 @@ def _entry(name: str, level: Durability, amounts: Amounts, **bars: float) -> Ent
         name=f"server.append.{name}.{level}",
         unit="events/s",
         contenders=partial(_contenders, {"ours": our_server, **serving}, level, amounts),
-        # The bars of others are for what is durable: a Python program that only writes
-        # cannot keep up with one in C, and their figures are shown.
-        bars={
-            each: bar
-            for each, bar in bars.items()
-            if each in serving and (each == "starlette" or level is Durability.DURABLE)
-        },
+        bars={each: bar for each, bar in bars.items() if each in serving},
     )
 
 
