@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from strandline._core import IS_COMPILED
+from tests import fuzzing
 from tests.core import fuzz
 from tests.log import sqlite_bits, sqlite_rows
 from tests.log.files import crashes, damaged, replaced
@@ -59,6 +60,11 @@ TORTURES = (
         f"core with {fuzz.INPUTS_PER_SEED} damaged inputs each",
         fuzz.run,
         10_000_000 // fuzz.INPUTS_PER_SEED if IS_COMPILED else 0,
+    ),
+    Torture(
+        f"fuzz of each decoder with {fuzzing.INPUTS_PER_SEED} guided inputs",
+        fuzzing.run,
+        5_000_000 // fuzzing.INPUTS_PER_SEED,
     ),
     Torture("coordinator schedules", coordinator_schedules.run, 100_000),
     Torture("view schedules", view_schedules.run, 10_000),

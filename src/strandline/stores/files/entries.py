@@ -1,7 +1,8 @@
 """Records as they come out of frames."""
 
+import struct
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 import pyarrow as pa
@@ -38,6 +39,14 @@ class Entry(NamedTuple):
     size_bytes: int
 
 
+#: What decoding raises for bytes that are no frame of ours; Arrow has OSError for buffers
+#: that end beyond their message.
+_DAMAGE: Final = (
+    *(ValueError, TypeError, KeyError, EOFError, OSError),
+    *(struct.error, pa.ArrowException, msgspec.MsgspecError),
+)
+
+
 def page_of(
     frame: Frame, kind: ValueKind, file: str, start: int = 0, stop: int | None = None
 ) -> Page:
@@ -50,7 +59,7 @@ def page_of(
         if frame.kind != ROWS:
             return _columns(frame, kind, wanted)
         found = _rows(frame, kind)
-    except (ValueError, TypeError, pa.ArrowException, msgspec.MsgspecError) as error:
+    except _DAMAGE as error:
         raise _unreadable(frame, file, str(error)) from error
     if len(found.keys) != frame.records:
         raise _unreadable(frame, file, f"it holds {len(found.keys)} records")
@@ -78,7 +87,7 @@ def columns_of(frame: Frame, kind: ValueKind, file: str) -> "tuple[pa.RecordBatc
     try:
         terms, body = split_terms(frame)
         batch = decode_batch(kind, frame.flags, body)
-    except (ValueError, TypeError, pa.ArrowException, msgspec.MsgspecError) as error:
+    except _DAMAGE as error:
         raise _unreadable(frame, file, str(error)) from error
     if batch.num_rows != frame.records:
         raise _unreadable(frame, file, f"it holds {batch.num_rows} records")
