@@ -167,12 +167,15 @@ class Receipts(Sequence[Receipt]):
         self._offered = offered
         self._places: dict[int, tuple[Part, int]] | None = None
 
-    @property
-    def _parts(self) -> Sequence[Part]:
+    def _make_part(self) -> None:
         first = self._first
         if first is not None:
             self._made = (Part(first.partition, range(self._count), outcome_of(first)),)
             self._first = None
+
+    @property
+    def _parts(self) -> Sequence[Part]:
+        self._make_part()
         return self._made
 
     @property
@@ -225,12 +228,13 @@ class Receipts(Sequence[Receipt]):
         return receipts_html(self)
 
     def _place(self, index: int) -> tuple[Part, int]:
-        if len(self._parts) == 1:
-            return self._parts[0], index
+        self._make_part()
+        if len(self._made) == 1:
+            return self._made[0], index
         if self._places is None:
             self._places = {
                 number: (part, place)
-                for part in self._parts
+                for part in self._made
                 for place, number in enumerate(part.indices)
             }
         return self._places[index]
