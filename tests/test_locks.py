@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from strandline.locks import Attempt, Latch, holding
+from strandline.locks import Attempt, Latch, holding, start_thread
 from tests.model.interruption import Interruption
 
 LOCK = threading.Lock()
@@ -131,3 +131,22 @@ def test_a_latch_wakes_all_and_stays_set() -> None:
     assert woken == [True] * 3
     assert latch.is_set()
     assert latch.wait(0)
+
+
+def test_an_interrupt_while_a_thread_is_started_is_raised_as_such() -> None:
+    class Interrupted(threading.Thread):
+        """Started as Python does it when an interrupt comes while it takes a lock again."""
+
+        def start(self) -> None:
+            try:
+                raise KeyboardInterrupt
+            finally:
+                threading.Lock().release()
+
+    with pytest.raises(KeyboardInterrupt):
+        start_thread(Interrupted())
+    started = threading.Thread(target=int)
+    start_thread(started)
+    started.join()
+    with pytest.raises(RuntimeError, match="once"):
+        start_thread(started)

@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Callable
 from typing import Protocol
 
-from strandline.locks import Latch, Signal
+from strandline.locks import Latch, Signal, start_thread
 
 
 class Timer(Protocol):
@@ -133,7 +133,7 @@ class SystemClock:
     def call_later(self, delay_s: float, action: Callable[[], None]) -> Timer:
         """See Clock."""
         timer = _SystemTimer(delay_s, action)
-        timer.start()
+        start_thread(timer)
         return timer
 
     def wait(self, event: threading.Event | Signal, timeout_s: float | None) -> bool:

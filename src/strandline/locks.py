@@ -136,3 +136,17 @@ class Latch(Signal):
 
     def wait(self, timeout_s: float | None = None) -> bool:
         return self._is_set or super().wait(timeout_s) or self._is_set
+
+
+def start_thread(thread: threading.Thread) -> None:
+    """Start a thread; an interrupt meanwhile is raised as what it is.
+
+    `Thread.start` waits by a `Condition`, which makes a RuntimeError of an interrupt that comes
+    while it takes its lock again.
+    """
+    try:
+        thread.start()
+    except RuntimeError as error:
+        if isinstance(error.__context__, KeyboardInterrupt):
+            raise error.__context__ from None
+        raise

@@ -131,7 +131,7 @@ COORDINATOR_BUGS = [
         "pass",
     ),
     Bug(
-        "who waits to be durable is not drain_pending after a bracket",
+        "a wait to be durable is not served after a bracket",
         BracketedDrain,
         "_drain_inside",
         "self.storage.durable.call_next()",

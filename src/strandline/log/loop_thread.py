@@ -7,7 +7,7 @@ from concurrent.futures import CancelledError, Future
 from typing import Any, TypeVar
 
 from strandline.clock import Clock, SystemClock
-from strandline.locks import Latch
+from strandline.locks import Latch, start_thread
 from strandline.log.open_state import closed_log
 from strandline.log.store import Placement
 from strandline.values import Durability, UnavailableError
@@ -30,7 +30,7 @@ class LoopThread:
         self._lock = threading.RLock()
         self._is_closed = False
         self._thread = threading.Thread(target=self._serve, name="strandline-loop", daemon=True)
-        self._thread.start()
+        start_thread(self._thread)
 
     def run(self, work: Coroutine[Any, Any, R], timeout_s: float | None = None) -> R:
         """Return what the coroutine returns; this is how a call of the port blocks.

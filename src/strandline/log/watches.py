@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from strandline.clock import Clock
-from strandline.locks import Attempt
+from strandline.locks import Attempt, start_thread
 from strandline.log.listening import ListeningEvent, ListeningWaiter
 from strandline.log.local_watch import LocalWatch
 from strandline.log.metrics import StoreMetrics
@@ -308,7 +308,7 @@ class Watches(Generic[Place, Known]):
             thread = threading.Thread(
                 target=self._keep_listening, args=(changes,), name="strandline-changes", daemon=True
             )
-            thread.start()
+            start_thread(thread)
             # A reader that listens has its turn first, and notifies all others.
             self._thread = thread
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final, Self
 
 from strandline.clock import Clock, SystemClock
-from strandline.locks import Latch
+from strandline.locks import Latch, start_thread
 from strandline.log import Log, TopicName
 from strandline.tiering.object_store import ObjectStore, store_of
 from strandline.tiering.segment import SegmentState
@@ -65,7 +65,7 @@ class TieringWorker:
         """What the runs so far have come to."""
         self._thread = threading.Thread(target=self._work, name="strandline-tiering", daemon=True)
         try:
-            self._thread.start()
+            start_thread(self._thread)
         except BaseException:
             # Interrupted, it may have started or not.
             self._closing.set()

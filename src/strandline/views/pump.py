@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from typing import Final, Generic
 
 from strandline.clock import Clock
-from strandline.locks import Latch
+from strandline.locks import Latch, start_thread
 from strandline.log import Log
 from strandline.subscriptions.cursor import Cursor, Cursors, Need, TopicPartition
 from strandline.subscriptions.pages import POLL_S
@@ -165,7 +165,7 @@ class Pump(Generic[StateT]):
         )
         try:
             self._thread, self._serving = thread, serving
-            thread.start()
+            start_thread(thread)
         except BaseException:
             # Interrupted, it may have started or not: the next one takes its place.
             self._thread = self._serving = None

@@ -12,6 +12,7 @@ from typing import Any, Generic, Self
 from uuid import UUID
 
 from strandline.clock import Clock, SystemClock
+from strandline.locks import start_thread
 from strandline.values import (
     ClosedError,
     Durability,
@@ -131,12 +132,14 @@ class Coordinator(Generic[W, R, F, V, S, C]):
             if is_first and timeout_s is None:
                 self._finish(durable=durable, drain=drain)
             elif is_first:
-                threading.Thread(
-                    target=self._finish_aside,
-                    kwargs={"durable": durable, "drain": drain},
-                    name="strandline-stop",
-                    daemon=True,
-                ).start()
+                start_thread(
+                    threading.Thread(
+                        target=self._finish_aside,
+                        kwargs={"durable": durable, "drain": drain},
+                        name="strandline-stop",
+                        daemon=True,
+                    )
+                )
         except BaseException:
             if is_first:
                 # The next call of `stop` does what is left.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from strandline.locks import Signal
+from strandline.locks import Signal, start_thread
 
 #: How long the thread stays around for more work before it ends.
 LINGER_S = 5.0
@@ -36,9 +36,11 @@ class Standby:
             serving = object()
             try:
                 self._serving = serving
-                threading.Thread(
-                    target=self._run, args=(serving,), name=self._name, daemon=True
-                ).start()
+                start_thread(
+                    threading.Thread(
+                        target=self._run, args=(serving,), name=self._name, daemon=True
+                    )
+                )
             except BaseException:
                 # Interrupted, it may have started or not: the next one takes its place.
                 self._serving = None

@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from strandline.locks import start_thread
 from strandline.log.claims import ConsumerPlace, claimed, host_name
 from strandline.stores.jetstream.connection import NatsConnection
 from strandline.stores.jetstream.errors import ApiRefusedError
@@ -121,7 +122,7 @@ class JetStreamClaims:
             self._thread = threading.Thread(
                 target=self._keep_renewing, name="strandline-claims", daemon=True
             )
-            self._thread.start()
+            start_thread(self._thread)
 
     def _keep_renewing(self) -> None:
         while not self._ended.wait(_RENEW_S):

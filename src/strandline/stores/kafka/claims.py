@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from strandline.locks import start_thread
 from strandline.log.claims import ConsumerPlace, claimed, host_name
 from strandline.stores.kafka.changes import KeyCondition, KeyPut
 from strandline.stores.kafka.clients import KafkaClients
@@ -67,7 +68,7 @@ class KafkaClaims:
                 self._thread = threading.Thread(
                     target=self._keep_renewing, name="strandline-claims", daemon=True
                 )
-                self._thread.start()
+                start_thread(self._thread)
         return KafkaClaim(self, key)
 
     def release(self, key: str) -> None:

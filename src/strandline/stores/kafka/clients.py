@@ -23,6 +23,7 @@ from confluent_kafka.admin._resource import ResourceType
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from strandline.clock import Clock
+from strandline.locks import start_thread
 from strandline.log.open_state import OpenState
 from strandline.log.patience import patience_s as left_patience_s
 from strandline.stores.kafka.address import KafkaAddress
@@ -98,7 +99,7 @@ class KafkaClients:
         self._thread = threading.Thread(
             target=self._keep_polling, name="strandline-kafka", daemon=True
         )
-        self._thread.start()
+        start_thread(self._thread)
         try:
             self._connect(connect_timeout_s)
         except BaseException:

@@ -8,6 +8,7 @@ from typing import Final
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
+from strandline.locks import start_thread
 from strandline.stores.kafka.changes import (
     AppliedChange,
     KeyCondition,
@@ -57,7 +58,7 @@ class KeyedLog:
         self._awaited: dict[bytes, AppliedChange | None] = {}
         self._must_restart = False
         self._thread = threading.Thread(target=self._follow, name="strandline-keyed", daemon=True)
-        self._thread.start()
+        start_thread(self._thread)
 
     def catch_up(self) -> None:
         """Return once everything is known that was stored before this call."""

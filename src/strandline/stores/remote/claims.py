@@ -5,6 +5,7 @@ import threading
 import weakref
 from typing import Final
 
+from strandline.locks import start_thread
 from strandline.log import wire
 from strandline.log.claims import ConsumerPlace
 from strandline.stores.remote.connection import RemoteConnection
@@ -46,7 +47,7 @@ class RemoteLeases:
                 self._thread = threading.Thread(
                     target=self._renew, name="strandline-claims", daemon=True
                 )
-                self._thread.start()
+                start_thread(self._thread)
         return RemoteClaim(self, lease)
 
     def release(self, lease: str) -> None:
