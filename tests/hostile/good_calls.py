@@ -62,6 +62,7 @@ class World:
         self._resources.enter_context(contextlib.chdir(self.folder))
         url = "memory:" if scheme == "memory" else f"{scheme}:{self.folder}/log"
         self.log = self._resources.enter_context(sl.open(url))
+        self.cold = f"file://{self.folder}/cold"
         #: The log that jobs open by themselves.
         self.url = url if scheme != "memory" else f"file:{self.folder}/of-jobs"
         if scheme == "memory":
@@ -197,6 +198,13 @@ class Call(NamedTuple):
 
 def _call(function: Callable[..., Any], /, **arguments: Any) -> Call:
     return Call(function, arguments)
+
+
+def _asking_catalogue(*names: str, **more: Any) -> dict[str, Callable[[World], Call]]:
+    def asking(name: str) -> Callable[[World], Call]:
+        return lambda w: _call(getattr(w.catalogue, name), place=w.copied, **more)
+
+    return {f"SegmentCatalogue.{name}": asking(name) for name in names}
 
 
 def _append(world: World) -> dict[str, Any]:
@@ -412,26 +420,18 @@ CALLS: dict[str, Callable[[World], Call]] = {
     "SegmentCatalogue.follow_all": lambda w: _call(w.catalogue.follow_all, timeout_s=5),
     "SegmentCatalogue.reconcile": lambda w: _call(w.catalogue.reconcile, partitions=[0]),
     "SegmentCatalogue.refresh": lambda w: _call(w.catalogue.refresh, timeout_s=5),
-    "SegmentCatalogue.deletion": lambda w: _call(w.catalogue.deletion, place=w.copied),
     "SegmentCatalogue.find": lambda w: _call(w.catalogue.find, place=w.copied, epoch=0, offset=0),
     "SegmentCatalogue.follow": lambda w: _call(w.catalogue.follow, places=[w.copied], timeout_s=5),
-    "SegmentCatalogue.highest_copied_offset": lambda w: _call(
-        w.catalogue.highest_copied_offset, place=w.copied, epoch=0
-    ),
-    "SegmentCatalogue.highest_readable_offset": lambda w: _call(
-        w.catalogue.highest_readable_offset, place=w.copied, epoch=0
-    ),
-    "SegmentCatalogue.partition_of": lambda w: _call(w.catalogue.partition_of, place=w.copied),
+    **_asking_catalogue("highest_copied_offset", "highest_readable_offset", epoch=0),
+    **_asking_catalogue("current", "deletion", "merged", "partition_of", "segments"),
     "SegmentCatalogue.rebuild": lambda w: _call(w.catalogue.rebuild, partitions=[0]),
-    "SegmentCatalogue.segments": lambda w: _call(w.catalogue.segments, place=w.copied),
     "TieringWorker": lambda w: _call(
-        tiering.TieringWorker, log=w.log, topics=["events"], store=f"file://{w.folder}/cold"
+        tiering.TieringWorker, log=w.log, topics=["events"], store=w.cold
     ),
-    "open_store": lambda w: _call(tiering.open_store, url=f"file://{w.folder}/cold"),
-    "sweep": lambda w: _call(tiering.sweep, log=w.log, store=f"file://{w.folder}/cold"),
-    "tier": lambda w: _call(
-        tiering.tier, log=w.log, topic="events", store=f"file://{w.folder}/cold"
-    ),
+    "compact": lambda w: _call(tiering.compact, log=w.log, topic="events", store=w.cold),
+    "open_store": lambda w: _call(tiering.open_store, url=w.cold),
+    "sweep": lambda w: _call(tiering.sweep, log=w.log, store=w.cold),
+    "tier": lambda w: _call(tiering.tier, log=w.log, topic="events", store=w.cold),
     # Triggers.
     "Triggers": lambda w: _call(sl.Triggers, log=w.log),
     "Triggers.on": lambda w: _call(lambda **each: w.runner.on(**each)(_handler), topic="events"),
@@ -476,7 +476,7 @@ CALLS: dict[str, Callable[[World], Call]] = {
         jobs.snapshot, spark=_NO_SESSION, url=w.url, topic="events", folder=f"{w.folder}/out"
     ),
     "jobs.tier": lambda w: _call(
-        jobs.tier, spark=_NO_SESSION, url=w.url, topic="events", store=f"file://{w.folder}/cold"
+        jobs.tier, spark=_NO_SESSION, url=w.url, topic="events", store=w.cold
     ),
     "jobs.load_covered": lambda w: _call(jobs.load_covered, folder=f"{w.folder}/none"),
     "pipelines.init": lambda w: _call(pipelines.init, folder=f"{w.folder}/shop"),

@@ -285,7 +285,7 @@ def test_tenants_do_not_see_each_other(world: World) -> None:
 
 
 _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[A-Za-z0-9_-]{80,}")
-"""Ids and tokens of places, which are drawn anew for each log."""
+"""Ids and tokens of places, which are random in each log."""
 _TRIED_NAMES = ("orders", "order", "secret", "secrets", "__strandline.tokens", "prices")
 
 

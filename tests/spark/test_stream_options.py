@@ -105,6 +105,7 @@ def test_what_means_nothing_is_refused(
 def test_what_only_a_batch_knows_is_refused(log: sl.Log, url: str, name: str) -> None:
     log.create_topic("t")
     values = {"endingOffsets": "latest", "endingTimestamp": "1", "pushdown": "true"}
+    values["timestampAsOf"] = "2026-11-16T23:00:00Z"
 
     given: dict[str, Any] = {name: values.get(name, '{"t": {"0": 1}}')}
     with pytest.raises(sl.InvalidError, match="batches alone"):

@@ -126,7 +126,7 @@ def test_who_is_not_let_in_gets_an_error_without_secrets(
     assert "wrong-one" not in str(list(examine(url)))
 
 
-def test_a_user_without_the_right_to_create_a_log_is_told_so(guarded: PostgresServer) -> None:
+def test_a_user_who_may_not_create_a_log_is_refused(guarded: PostgresServer) -> None:
     url = url_of(guarded, user="guest:guest").replace("schema=guarded", "schema=theirs")
 
     with pytest.raises(sl.InvalidError, match="rights"):
