@@ -38,6 +38,29 @@ def test_a_loss_of_power_takes_no_identity_of_what_it_leaves() -> None:
 
 
 @pytest.mark.slow
+def test_what_a_crash_left_of_the_first_identity_stops_no_later_one() -> None:
+    disk = Disk()
+    with open_log(disk) as log:
+        log.create_topic("orders")
+        log.append("orders", FIRST, durability=Durability.DURABLE)
+        start = len(disk.journal)
+        log.append("orders", FIRST, idempotency_key="first")
+        for point in crash_points(disk, start=start):
+            for image in point.state.images(4, random.Random(0)):
+                with open_log(image.disk()) as again:
+                    again.append("orders", FIRST)
+                    again.seal("orders")
+                    again.append("orders", FIRST)
+                    again.trim("orders", 0, again.marks("orders", 0).high - 1)
+
+                    second = again.append("orders", FIRST, idempotency_key="second")
+
+                    repeat = again.append("orders", FIRST, idempotency_key="second")
+                    assert repeat.is_repeat
+                    assert repeat.offset == second.offset
+
+
+@pytest.mark.slow
 def test_a_fenced_writer_takes_no_identity_with_it(tmp_path: Path) -> None:
     """Whatever it was doing, and at whichever call the other one came."""
     for nth in range(1, 500):

@@ -66,11 +66,18 @@ class IdentityWindow:
         self.is_used = True
         place, epochs = self._files.place, {each.number for each in manifest.epochs}
         names = place.io.list(place.directory)
-        if any(epochs.intersection(epochs_in(names, suffix)) for suffix in SUFFIXES):
-            # Left by a crash before the manifest referred to it, or the manifest is an older copy.
-            return
         self._identities, self._offset = Identities(), offset
         self._epoch = manifest.epoch.id
+        if any(epochs.intersection(epochs_in(names, suffix)) for suffix in SUFFIXES):
+            # Left by a crash before the manifest referred to it, or the manifest is an older copy.
+            state = self._files.look()
+            assert state is not None
+            oldest = manifest.segments[0].base
+            if not _is_outdated(find_snapshots(self._files, state), oldest):
+                self.invalidate()
+                return
+            self._offset = oldest
+            self._read(state, offset)
         self._store(manifest, self._identities)
 
     def wrote(self, start: int, end: int) -> None:
@@ -173,6 +180,16 @@ def find_snapshots(files: PartitionFiles, state: State) -> Snapshots:
             path = place.path(f"{state.manifest.epoch.number:010d}{suffix}")
             found.damages.append(CorruptError("identities are missing", file=path, position=0))
     return found
+
+
+def _is_outdated(found: Snapshots, oldest: int) -> bool:
+    """Whether nothing is recognised by what is kept, and records after it have been trimmed.
+
+    A trim keeps no identities for a manifest that refers to none.
+    """
+    return bool(found.sound) and all(
+        end < oldest and not kept.producers and not kept.keys for end, kept in found.sound
+    )
 
 
 def findings(files: PartitionFiles, state: State) -> list[ProofFinding]:
