@@ -46,6 +46,8 @@ _NO_RESPONDERS: Final = "503"
 _END_OF_BATCH: Final = "204"
 _NOT_FOUND: Final = "404"
 _BYTES_MAX: Final = 1 << 40
+#: What is said of a connection that is refused, and not of a server that is away.
+_REFUSALS: Final = ("authorization", "certificate", "ssl", "tls")
 _NO_RIGHT: Final = re.compile(r"[Pp]ermissions [Vv]iolation for [Pp]ublish to \"([^\"]+)\"")
 
 
@@ -102,6 +104,8 @@ class NatsConnection:
         self._asked: dict[str, set[str]] = {}
         self._numbers = itertools.count()
         self._inbox = ""
+        #: What the client has reported last, of the connection that is being made.
+        self._failure: Exception | None = None
         self._reconnecting: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
         #: Rises with each connection that was lost: what was known before may be outdated.
@@ -272,11 +276,14 @@ class NatsConnection:
     # --- connecting ---
 
     async def _connect(self) -> None:
+        self._failure = None
         try:
             async with asyncio.timeout(self._connect_timeout_s):
                 await self._dial()
         except (nats.errors.Error, OSError) as error:
-            raise self._unreachable(error) from error
+            # The client tries again until the time is up, also what can never succeed.
+            is_late = isinstance(error, TimeoutError) and self._failure is not None
+            raise self._unreachable(self._failure if is_late else error) from error
 
     async def _dial(self) -> None:
         """Make a connection with everything that the last one had."""
@@ -286,6 +293,7 @@ class NatsConnection:
         async def on_error(error: Exception) -> None:
             failures.append(error)
             del failures[:-1]
+            self._failure = error
             self._refuse(str(error))
 
         async def on_end() -> None:
@@ -383,10 +391,10 @@ class NatsConnection:
             else:
                 return
 
-    def _unreachable(self, cause: Exception) -> StrandlineError:
+    def _unreachable(self, cause: Exception | None) -> StrandlineError:
         reason = str(cause) or type(cause).__name__
-        if isinstance(cause, nats.errors.AuthorizationError | ssl.SSLError) or (
-            "authorization" in reason.lower()
+        if isinstance(cause, nats.errors.AuthorizationError | ssl.SSLError) or any(
+            word in reason.lower() for word in _REFUSALS
         ):
             return InvalidError(
                 "the server does not let this user in, check user, password and TLS",
