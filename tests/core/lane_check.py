@@ -328,6 +328,10 @@ def _commits(sl: Any, path: str) -> None:
             assert subscription.next(timeout_s=0) is None
             log.append("t", sl.Event("k"), durability="durable")
             assert subscription.next(timeout_s=60).offset == 4
+        for end in range(6, 16):
+            # By whichever of the two syncs: others read of it in the tail.
+            log.append("t", sl.Event("k"), durability="durable")
+            assert other.marks("t", 0).durable == end
         asyncio.run(_awaits(sl, log))
         written = log.append("t", sl.Event("k"))
         # Another segment: the sync of the one before covers nothing that is written now.

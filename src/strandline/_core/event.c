@@ -141,7 +141,7 @@ static bool take_time(PyObject *occurred_at, EventParts *parts) {
 static Event *with_texts(Event *event, PyObject *kind, PyObject *key) {
     if (event) {
         event->kind_text = new_reference(kind);
-        if (event->has_key) event->key_text = new_reference(key);
+        if (event->has_key && key) event->key_text = new_reference(key);
     }
     return event;
 }
