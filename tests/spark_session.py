@@ -7,7 +7,7 @@ In about three seconds instead of six: a class archive that the first run leaves
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -52,7 +52,9 @@ def shared_session() -> Iterator[SparkSession]:
 
 @contextmanager
 def _session(folder: str, java_options: str) -> Iterator[SparkSession]:
-    session = local_session(folder, java_options=java_options)
+    # Its Java begins where it stays: the folder of a page is removed with the page.
+    with chdir(folder):
+        session = local_session(folder, java_options=java_options)
     session.sparkContext.setLogLevel("ERROR")
     gateway = session.sparkContext._gateway  # noqa: SLF001 # Nothing else ends the Java.
     assert gateway is not None

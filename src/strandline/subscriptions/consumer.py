@@ -371,5 +371,5 @@ class Consumer(Stream[Delivery]):
 
 
 def _limits(max_records: int, max_bytes: int | None) -> FetchLimits:
-    check_count("max_records", max_records)
-    return FetchLimits(max_records, checked_count("max_bytes", max_bytes))
+    records = check_count("max_records", max_records)
+    return FetchLimits(records, checked_count("max_bytes", max_bytes))
