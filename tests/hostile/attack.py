@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import strandline as sl
+from strandline.values._plain_event import Event as PlainEvent
 from tests.hostile.good_calls import CALLS, COMPONENTS, COMPONENTS_OF, Call, World
 from tests.hostile.hostile_values import VALUES, RaisingError
 from tests.hostile.surface import Surface, parameters, surface
@@ -190,7 +191,9 @@ def _is_callers_own(case: Case, error: RaisingError) -> bool:
 
 def allows(function: Any, parameter: str, value: Any) -> bool:  # noqa: PLR0911
     """Return whether the annotation of a parameter allows a value."""
-    annotation = str(parameters(function)[parameter].annotation)
+    # The compiled one has no annotations.
+    annotated = PlainEvent if function is sl.Event else function
+    annotation = str(parameters(annotated)[parameter].annotation)
     # What is compiled says nothing of its parameters: a payload is any JSON.
     if annotation == str(inspect.Parameter.empty) and parameter == "kind":
         return isinstance(value, str)
