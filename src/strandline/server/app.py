@@ -3,8 +3,6 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
@@ -56,7 +54,7 @@ from strandline.server.tailing import is_far
 from strandline.server.tokens import TokenTable
 from strandline.server.work import Work
 from strandline.triggers import Triggers
-from strandline.values import StrandlineError
+from strandline.values import InvalidError, StrandlineError
 from strandline.values import errors as error_tree
 from strandline.views import LiveView
 
@@ -146,8 +144,7 @@ class Application:
             del request
             return json_answer(document)
 
-        app = Starlette(exception_handlers={HTTPException: _unrouted, Exception: _failed})
-        app.router = KnownRoutes(
+        self._app: ASGIApp = KnownRoutes(
             [
                 *(
                     Route(_slashed(one.path), self._answering(one), methods=[one.method])
@@ -157,15 +154,14 @@ class Application:
                 Route("/openapi.json", get_openapi, methods=["GET"]),
                 *Console(self).routes(),
                 *routes,
-            ],
-            # It would send a caller to the host that the request names.
-            redirect_slashes=False,
+            ]
         )
-        self._app: ASGIApp = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See ASGI. Paths are matched before they are decoded, so that %2F is part of a name."""
-        if scope["type"] == "http" and b"%" in scope.get("raw_path", b""):
+        if scope["type"] != "http":
+            raise InvalidError("this application answers HTTP alone", scope=scope["type"])
+        if b"%" in scope.get("raw_path", b""):
             scope = {**scope, "path": scope["raw_path"].decode("latin-1")}
         await self._app(scope, receive, send)
 
@@ -228,18 +224,3 @@ class Application:
 def _slashed(path: str) -> str:
     """Return the route of a path: that of a stream may have slashes."""
     return path.replace("{stream}", "{stream:path}")
-
-
-async def _unrouted(request: Request, error: Exception) -> Response:
-    del request
-    assert isinstance(error, HTTPException)
-    if error.status_code == 405:  # noqa: PLR2004 - Another method than the path has.
-        headers = dict(error.headers or {})
-        return problem_of(RequestError(405, "this path has other methods", headers))
-    return problem_of(RequestError(404, "there is no such path, see /openapi.json"))
-
-
-async def _failed(request: Request, error: Exception) -> Response:
-    # Starlette raises it again then, and the server logs it.
-    del request, error
-    return problem_of(RequestError(500, "the server has failed, its log says why"))

@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 from starlette.responses import Response
 
-from strandline.log import AppendTerms, AsyncReceipt, Log, Receipt
+from strandline.log import AppendTerms, Log, Receipt
 from strandline.log.off_loop import in_thread
 from strandline.server.bodies import (
     CLOUD_EVENT,
@@ -127,9 +127,9 @@ async def _append(
         key = None if keys is None else keys[0]
         # By its name a topic is appended to in the shortest way, see design 0087.
         to = topic.name if topic.tenant is None else topic
-        receipts = [await log.append(to, values[0], key=key, **terms)]
+        receipts = [(await log.append(to, values[0], key=key, **terms)).blocking]
     else:
-        receipts = await log.append_many(topic, values, keys=keys, **terms)
+        receipts = (await log.append_many(topic, values, keys=keys, **terms)).blocking
     return _answer(receipts, log.durability_max)
 
 
@@ -154,7 +154,7 @@ def append_values(
     return found
 
 
-def _answer(receipts: Iterable[Receipt | AsyncReceipt], durability_max: Durability) -> Response:
+def _answer(receipts: Iterable[Receipt], durability_max: Durability) -> Response:
     placed: list[AppendedRecord] = []
     moments: dict[int, str] = {}
     level: Durability | None = None

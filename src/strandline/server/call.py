@@ -1,16 +1,16 @@
 """One request on its way to the log: its path, query and body, decoded and checked."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Generator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, cast
 from urllib.parse import unquote
 
 import msgspec
 from starlette.datastructures import QueryParams
 from starlette.requests import Request
+from starlette.types import Receive
 
 from strandline.log import AsyncLog, parts_of
 from strandline.log.off_loop import in_thread
@@ -48,8 +48,7 @@ async def by_size(body: bytes, work: Callable[P, T], /, *args: P.args, **kwargs:
     return work(*args, **kwargs)
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(msgspec.Struct, frozen=True):
     """A request of a caller that was admitted, and what answers it."""
 
     request: Request
@@ -114,26 +113,51 @@ class Call:
         length = headers.get("content-length", "0")
         if length.isdecimal() and int(length) > most:
             raise too_large(most)
-        pieces, size = [], 0
-        receive = self.request.receive
+        pieces = _pieces(self.request.receive, most)
+        try:
+            # A body that came with its head is there already, and needs no time limit.
+            waited_for = pieces.send(None)
+        except StopIteration as ended:
+            return cast(bytes, ended.value)
         try:
             async with asyncio.timeout(self.settings.body_timeout_s):
-                while True:
-                    message = await receive()
-                    if message["type"] == "http.disconnect":
-                        raise RequestError(400, "the connection was closed within the body")
-                    piece = message.get("body", b"")
-                    size += len(piece)
-                    if size > most:
-                        raise too_large(most)
-                    pieces.append(piece)
-                    if not message.get("more_body", False):
-                        break
+                return await _Begun(pieces, waited_for)
         except TimeoutError:
             raise RequestError(
                 408, "the body did not arrive in time", {"connection": "close"}
             ) from None
-        return b"".join(pieces)
+
+
+async def _pieces(receive: Receive, bytes_max: int) -> bytes:
+    """Return the body, which comes in pieces."""
+    pieces, size = [], 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise RequestError(400, "the connection was closed within the body")
+        piece = message.get("body", b"")
+        size += len(piece)
+        if size > bytes_max:
+            raise too_large(bytes_max)
+        pieces.append(piece)
+        if not message.get("more_body", False):
+            return b"".join(pieces)
+
+
+class _Begun:
+    """A coroutine that was begun, and waits."""
+
+    def __init__(self, coroutine: Coroutine[Any, Any, bytes], waited_for: object) -> None:
+        self._coroutine = coroutine
+        self._waited_for = waited_for
+
+    def __await__(self) -> Generator[Any, Any, bytes]:
+        try:
+            yield self._waited_for
+        except BaseException:
+            self._coroutine.close()
+            raise
+        return (yield from self._coroutine.__await__())
 
 
 def _parsed_query(kind: type[StructT], text: bytes) -> StructT:

@@ -39,12 +39,13 @@ class BoundedProtocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         """See asyncio."""
         if self._is_in_head:
-            self._begin()
             self._head_bytes += len(data)
         super().data_received(data)
-        # A body that came with its head has ended the head by now.
-        if self._is_in_head and self._head_bytes > HEAD_BYTES_MAX:
-            self._refuse(self._too_large())
+        # A head that came as a whole has ended by now, and needs no time limit.
+        if self._is_in_head and self._head_bytes:
+            self._begin()
+            if self._head_bytes > HEAD_BYTES_MAX:
+                self._refuse(self._too_large())
 
     def on_url(self, url: bytes) -> None:
         """See httptools."""

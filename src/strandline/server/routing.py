@@ -1,48 +1,84 @@
 """From a request to what answers it: a path is matched once, and its headers are read once."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import cached_property
 from typing import Any, Final
 
 from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Match, Router
-from starlette.types import Receive, Scope, Send
+from starlette.routing import Match, Route
+from starlette.types import Message, Receive, Scope, Send
+
+from strandline.server.problems import RequestError, problem_of
 
 _KNOWN_MAX: Final = 1024
 _PATH_CHARACTERS_MAX: Final = 256
 
 
-class KnownRoutes(Router):
-    """Routes requests, and remembers where a path has led."""
+class KnownRoutes:
+    """An ASGI application that has a request answered by its route, and remembers which it was."""
 
-    _known: dict[tuple[str, str], tuple[Any, Scope]] | None = None
+    def __init__(self, routes: Sequence[Route]) -> None:
+        self._routes = routes
+        self._known: dict[tuple[str, str], tuple[Route, Scope]] = {}
 
-    async def app(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """See Starlette. What no route takes as a whole is left to it."""
-        found = self._found(scope) if scope["type"] == "http" else None
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """See ASGI. What an answer raises is answered with 500, and raised again to be logged."""
+        found = self._found(scope)
         if found is None:
-            await super().app(scope, receive, send)
+            await problem_of(self._no_route(scope))(scope, receive, send)
             return
         route, matched = found
         scope.update(matched)
-        await route.handle(scope, receive, send)
+        sending = Sending(send)
+        try:
+            await route.app(scope, receive, sending.send)
+        except Exception:
+            if not sending.has_begun:
+                failed = RequestError(500, "the server has failed, its log says why")
+                await problem_of(failed)(scope, receive, send)
+            raise
 
-    def _found(self, scope: Scope) -> tuple[Any, Scope] | None:
-        if self._known is None or len(self._known) >= _KNOWN_MAX:
-            self._known = {}
+    def _found(self, scope: Scope) -> tuple[Route, Scope] | None:
         place = scope["method"], scope["path"]
         found = self._known.get(place)
         if found is None:
-            for route in self.routes:
+            for route in self._routes:
                 match, matched = route.matches(scope)
                 if match is Match.FULL:
                     found = route, matched
                     break
             if found is not None and len(scope["path"]) <= _PATH_CHARACTERS_MAX:
+                if len(self._known) >= _KNOWN_MAX:
+                    self._known.clear()
                 self._known[place] = found
         return found
+
+    def _no_route(self, scope: Scope) -> RequestError:
+        methods = {
+            method
+            for route in self._routes
+            if route.matches(scope)[0] is Match.PARTIAL
+            for method in route.methods or ()
+        }
+        if methods:
+            allowed = {"allow": ", ".join(sorted(methods))}
+            return RequestError(405, "this path has other methods", allowed)
+        return RequestError(404, "there is no such path, see /openapi.json")
+
+
+class Sending:
+    """Sends an answer, and knows whether it has begun."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.has_begun = False
+
+    def send(self, message: Message) -> Awaitable[None]:
+        """See ASGI."""
+        self.has_begun = True
+        return self._send(message)
 
 
 class RequestHeaders(Headers):
@@ -54,6 +90,17 @@ class RequestHeaders(Headers):
             name.decode("latin-1"): value.decode("latin-1")
             for name, value in reversed(scope["headers"])
         }
+
+    def keys(self) -> list[str]:  # type: ignore[override] # As Headers has it.
+        """Return the name of each, once."""
+        return list(self._first)
+
+    def getlist(self, key: str) -> list[str]:
+        """See Headers."""
+        if len(self._first) < len(self.raw):
+            return super().getlist(key)
+        found = self._first.get(key.lower())
+        return [] if found is None else [found]
 
     def __getitem__(self, key: str) -> str:
         return self._first[key.lower()]
