@@ -32,6 +32,17 @@ def test_do_get_returns_the_rows_that_a_scan_has(shared_log: Log, client: Any) -
     assert found.equals(shared_log.scan("whole").to_table())
 
 
+def test_lists_of_events_are_sent_as_few_messages(shared_log: Log, client: Any) -> None:
+    shared_log.create_topic("small")
+    for first in range(0, 3_000, 1_000):
+        shared_log.append_many("small", [Event("placed", {"n": first + n}) for n in range(1_000)])
+
+    batches = [chunk.data for chunk in client.do_get(ticket("small"))]
+
+    assert [each.num_rows for each in batches] == [3_000]
+    assert pa.Table.from_batches(batches).equals(shared_log.scan("small").to_table())
+
+
 def test_a_ticket_names_range_columns_and_predicate(shared_log: Log, client: Any) -> None:
     filled(shared_log, "part", partitions=1)
 

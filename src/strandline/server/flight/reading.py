@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Final
 
 import msgspec
 import pyarrow as pa
@@ -17,6 +18,8 @@ from strandline.server.places import offset_of
 from strandline.server.resume import positions_in
 from strandline.typed import definition_of
 from strandline.values import InvalidError, Topic, ValueKind
+
+_MESSAGE_BYTES: Final = 1024 * 1024
 
 Spans = Mapping[int, tuple[int, int]]
 """The records [start, end) of each partition."""
@@ -44,8 +47,23 @@ class AskedRows:
         return sum(end - start for start, end in self.spans.values())
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield them, in the order of partition and offset."""
-        return self.read.batches(self.names)
+        """Yield them, in the order of partition and offset; events and bytes in larger batches."""
+        batches = self.read.batches(self.names)
+        return batches if self.read.sieve.kind is ValueKind.BATCH else _merged(batches)
+
+
+def _merged(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the rows in batches of about _MESSAGE_BYTES: each message has a cost of its own."""
+    held: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        held.append(batch)
+        size += batch.nbytes
+        if size >= _MESSAGE_BYTES:
+            yield pa.concat_batches(held)
+            held, size = [], 0
+    if held:
+        yield pa.concat_batches(held)
 
 
 def asked_rows(log: Log, caller: Caller, ticket: ReadTicket) -> AskedRows:
