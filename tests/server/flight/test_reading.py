@@ -3,12 +3,14 @@
 import json
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyarrow import flight
 
+import strandline as sl
 from strandline.log import Log
 from strandline.scans import paging
 from strandline.server.flight import following
@@ -32,15 +34,18 @@ def test_do_get_returns_the_rows_that_a_scan_has(shared_log: Log, client: Any) -
     assert found.equals(shared_log.scan("whole").to_table())
 
 
-def test_lists_of_events_are_sent_as_few_messages(shared_log: Log, client: Any) -> None:
-    shared_log.create_topic("small")
-    for first in range(0, 3_000, 1_000):
-        shared_log.append_many("small", [Event("placed", {"n": first + n}) for n in range(1_000)])
+def test_lists_of_events_are_sent_as_few_messages(
+    serve_flight: Callable[..., FlightServed], tmp_path: Path
+) -> None:
+    with sl.open(f"file:{tmp_path / 'log'}") as log:
+        log.create_topic("lists")
+        for first in range(0, 3_000, 1_000):
+            log.append_many("lists", [Event("placed", {"n": first + n}) for n in range(1_000)])
+        with client_of(serve_flight(log)) as client:
+            batches = [chunk.data for chunk in client.do_get(ticket("lists"))]
 
-    batches = [chunk.data for chunk in client.do_get(ticket("small"))]
-
-    assert [each.num_rows for each in batches] == [3_000]
-    assert pa.Table.from_batches(batches).equals(shared_log.scan("small").to_table())
+        assert [each.num_rows for each in batches] == [3_000]
+        assert pa.Table.from_batches(batches).equals(log.scan("lists").to_table())
 
 
 def test_a_ticket_names_range_columns_and_predicate(shared_log: Log, client: Any) -> None:
