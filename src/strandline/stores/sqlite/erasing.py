@@ -18,6 +18,12 @@ _UPDATE = (
     "UPDATE strandline_records SET key = NULL, kind = ?, value = ?, headers = ?,"
     " occurred_at_us = NULL, size_bytes = ?, crc = ? WHERE place = ?"
 )
+_RENEWAL = (
+    "CREATE TEMP TABLE strandline_kept AS SELECT * FROM strandline_records ORDER BY place",
+    "DELETE FROM strandline_records",
+    "INSERT INTO strandline_records SELECT * FROM strandline_kept ORDER BY rowid",
+    "DROP TABLE strandline_kept",
+)
 
 
 class Erasing:
@@ -42,26 +48,27 @@ class Erasing:
         total = 0
         while True:
             with self._database.locked(), self._database.changing() as connection:
-                # What a row held must not stay behind in a page of the file.
-                connection.execute("PRAGMA secure_delete = ON")
-                changed = self._erase_some(connection, key)
-            total += changed
-            if changed < _ROWS_MAX:
+                rows = connection.execute(
+                    f"SELECT place {_WHERE} ORDER BY place LIMIT ?",
+                    (*self._span, key, _ROWS_MAX + 1),
+                ).fetchall()
+                self._erase_some(connection, [number for (number,) in rows[:_ROWS_MAX]])
+                is_last = len(rows) <= _ROWS_MAX
+                if is_last and rows:
+                    _renew(connection)
+            total += min(len(rows), _ROWS_MAX)
+            if is_last:
                 return total
 
-    def _erase_some(self, connection: sqlite3.Connection, key: str) -> int:
-        rows = connection.execute(
-            f"SELECT place {_WHERE} ORDER BY place LIMIT ?", (*self._span, key, _ROWS_MAX)
-        ).fetchall()
+    def _erase_some(self, connection: sqlite3.Connection, numbers: list[int]) -> None:
         grown = 0
-        for (number,) in rows:
+        for number in numbers:
             entry = self._records.entry(connection, number - self._span[0])
             grown += self._erase_row(connection, number, entry)
         row = load_partition(connection, self._database.path, self._records.slot)
-        if row is not None and rows:
+        if row is not None and numbers:
             row.size_bytes += grown
             store_partitions(connection, [row])
-        return len(rows)
 
     def _erase_row(self, connection: sqlite3.Connection, number: int, entry: RecordRow) -> int:
         """Erase one record; return how many bytes it counts more than before."""
@@ -76,3 +83,13 @@ class Erasing:
         )
         connection.execute(_UPDATE, (kind, value, headers, size, crc, number))
         return size - entry.size_bytes
+
+
+def _renew(connection: sqlite3.Connection) -> None:
+    """Write all records to new pages.
+
+    Where SQLite has moved rows from page to page, it leaves what they held in the unused part
+    of a page. Pages that are no longer used are overwritten, with `secure_delete`.
+    """
+    for statement in _RENEWAL:
+        connection.execute(statement)

@@ -38,6 +38,8 @@ _PRAGMAS = (
     "checkpoint_fullfsync = 1",
     "cell_size_check = 1",
     "trusted_schema = 0",
+    # What a row held must not stay behind in a page that is no longer used, see design 0123.
+    "secure_delete = 1",
 )
 
 # Tenants are never empty, so that '' stands for none. Each `crc` covers its row. How many
