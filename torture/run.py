@@ -1,6 +1,7 @@
 """Runs the tortures on all cores, each to its full count or for its share of the time.
 
-Shows progress, prints the counts; the first broken rule ends a torture and names the seed.
+Shows progress, prints the counts, and adds them to those of earlier runs; the first broken rule
+ends a torture and names the seed.
 """
 
 import multiprocessing
@@ -42,9 +43,11 @@ from torture import (
     servers,
     sinks,
 )
+from torture.counts import Counts
 
 #: How often it is said how far a torture is, where no bar is seen.
 _PROGRESS_INTERVAL_S = 60.0
+_SAVE_INTERVAL_S = 1.0
 
 
 class Torture(NamedTuple):
@@ -73,7 +76,7 @@ TORTURES = (
     Torture(
         f"file log crashes, {crashes.IMAGES_PER_SEED} images each",
         crashes.run,
-        1_000_000 // crashes.IMAGES_PER_SEED,
+        10_000_000 // crashes.IMAGES_PER_SEED,
     ),
     Torture(
         "file log crashes of few operations",
@@ -91,7 +94,7 @@ TORTURES = (
     Torture("SQLite logs with rows missing, moved and changed", sqlite_rows.run, 100),
     Torture("sweeps of faults and kills", processes.sweep, processes.SWEEPS),
     Torture(
-        f"logs with {kills.KILLS_PER_LOG} kills", processes.kill, 20_000 // kills.KILLS_PER_LOG
+        f"logs with {kills.KILLS_PER_LOG} kills", processes.kill, 100_000 // kills.KILLS_PER_LOG
     ),
     Torture("contention of writers", processes.contend, 1_000),
     Torture(
@@ -153,7 +156,8 @@ TORTURES = (
 
 def main() -> int:
     """Return how many tortures found something."""
-    seed = int(os.environ.get("STRANDLINE_TORTURE_SEED") or time.time_ns() % 10**9)
+    seed = os.environ.get("STRANDLINE_TORTURE_SEED")
+    counts = None if seed else Counts()
     seconds = float(os.environ.get("STRANDLINE_TORTURE_SECONDS") or 0)
     only = os.environ.get("STRANDLINE_TORTURE_ONLY", "")
     chosen = [torture for torture in TORTURES if only in torture.name]
@@ -162,7 +166,7 @@ def main() -> int:
         print(f"no torture has {only!r} in its name; there are: {there}")
         return 1
     form = f"about {seconds:.0f} s" if seconds else "the full counts: hours"
-    print(f"seed {seed}, {form}")
+    print(f"seed {seed}, which does not count, {form}" if seed else f"what counts, {form}")
     share_s = seconds / len(chosen)
     # Spawned, not forked: a seed starts threads and servers of its own.
     context = multiprocessing.get_context("spawn")
@@ -171,7 +175,17 @@ def main() -> int:
     with ProcessPoolExecutor(
         os.cpu_count(), mp_context=context, initializer=_say_to, initargs=(said,)
     ) as pool:
-        return sum(not _torture(pool, torture, seed, share_s) for torture in chosen)
+        return sum(
+            not _torture(pool, torture, _seeds(torture, seed, counts), share_s, counts)
+            for torture in chosen
+        )
+
+
+def _seeds(torture: Torture, seed: str | None, counts: Counts | None) -> range:
+    """Return the seeds to run: all from a given one, else those that follow what was counted."""
+    if counts is None:
+        return range(int(seed or 0), int(seed or 0) + torture.seeds)
+    return counts.seeds(torture.name, torture.seeds, time.time_ns() % 10**9)
 
 
 def _say_to(said: Path) -> None:
@@ -181,9 +195,14 @@ def _say_to(said: Path) -> None:
     os.close(descriptor)
 
 
-def _torture(pool: ProcessPoolExecutor, torture: Torture, seed: int, share_s: float) -> bool:
+def _torture(
+    pool: ProcessPoolExecutor,
+    torture: Torture,
+    seeds: range,
+    share_s: float,
+    counts: Counts | None,
+) -> bool:
     """Run seed after seed until the count, or the share, is reached; False if a rule broke."""
-    seeds = range(seed, seed + torture.seeds)
     failures = []
     passed = 0
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
@@ -195,15 +214,22 @@ def _torture(pool: ProcessPoolExecutor, torture: Torture, seed: int, share_s: fl
         transient=True,
         disable=not errors.is_terminal,
     ) as bars:
-        task = bars.add_task(torture.name, total=torture.seeds)
-        told_at = time.monotonic()
+        task = bars.add_task(torture.name, total=len(seeds))
+        told_at = saved_at = time.monotonic()
         for ran, error in _outcomes(pool, torture, seeds, share_s):
+            if counts is not None:
+                counts.add(torture.name, ran, has_passed=error is None)
             if error is not None:
                 failures.append(f"seed {ran}: {error!r}")
             else:
                 passed += 1
                 bars.update(task, completed=passed)
                 told_at = _tell(torture, passed, told_at, is_shown=errors.is_terminal)
+            if counts is not None and time.monotonic() > saved_at + _SAVE_INTERVAL_S:
+                counts.save()
+                saved_at = time.monotonic()
+    if counts is not None:
+        counts.save()
     print(f"{torture.name}: {passed} passed, {len(failures)} failed", flush=True)
     for failure in failures:
         print(f"  {failure}", flush=True)

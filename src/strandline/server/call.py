@@ -121,7 +121,7 @@ class Call(msgspec.Struct, frozen=True):
             return cast(bytes, ended.value)
         try:
             async with asyncio.timeout(self.settings.body_timeout_s):
-                return await _Begun(pieces, waited_for)
+                return await _WaitingBody(pieces, waited_for)
         except TimeoutError:
             raise RequestError(
                 408, "the body did not arrive in time", {"connection": "close"}
@@ -144,8 +144,8 @@ async def _pieces(receive: Receive, bytes_max: int) -> bytes:
             return b"".join(pieces)
 
 
-class _Begun:
-    """A coroutine that was begun, and waits."""
+class _WaitingBody:
+    """A body whose first piece is waited for."""
 
     def __init__(self, coroutine: Coroutine[Any, Any, bytes], waited_for: object) -> None:
         self._coroutine = coroutine

@@ -1,0 +1,25 @@
+"""The counts of tortures in docs/reference/guarantees.md, from torture/counts.json.
+
+python -m tools.torture_table     write them again
+"""
+
+import re
+from pathlib import Path
+
+from torture.counts import load, table
+
+PAGE = Path(__file__).parents[1] / "docs" / "reference" / "guarantees.md"
+
+_BLOCK = re.compile(r"(<!-- tortures -->\n).*?(<!-- end of tortures -->)", re.DOTALL)
+
+
+def written(page: str) -> str:
+    """Return the page with the counts of today."""
+    block = table(load())
+    made, count = _BLOCK.subn(lambda found: f"{found[1]}\n{block}\n{found[2]}", page)
+    assert count == 1, "the page has one place for the table"
+    return made
+
+
+if __name__ == "__main__":
+    PAGE.write_text(written(PAGE.read_text()))
