@@ -1,6 +1,6 @@
 """On what terms a caller appends: where to, how safely, and as which write."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -149,14 +149,24 @@ class Terms:
 
 
 _PLAIN = Terms(is_plain=True)
+_AT_LEVELS: Mapping[object, Terms] = {
+    name: Terms(durability=level, is_plain=True)
+    for level in Durability
+    for name in (level, str(level))
+}
 
 
 def terms_of(given: AppendTerms) -> Terms:
-    """Return the terms that a call gives; at no cost where it gives none."""
+    """Return the terms that a call gives; at little cost where it gives a level at most."""
     if not given:
         return _PLAIN
+    is_plain = given.keys() == {"durability"}
+    if is_plain and type(level := given["durability"]) in {str, Durability}:
+        known = _AT_LEVELS.get(level)
+        if known is not None:
+            return known
     try:
-        return Terms(**given, is_plain=given.keys() == {"durability"})
+        return Terms(**given, is_plain=is_plain)
     except TypeError:
         check_options("append", given, AppendTerms.__optional_keys__)
         raise

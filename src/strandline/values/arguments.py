@@ -8,6 +8,7 @@ import math
 import os
 from collections.abc import Iterable, Mapping
 from enum import Enum
+from functools import cache
 from typing import TypeVar
 
 from strandline.values.errors import InvalidError
@@ -49,6 +50,11 @@ def check_flag(name: str, value: object) -> bool:
     raise InvalidError(f"{name} is True or False", **{name: value})
 
 
+@cache
+def _named(choices: type[ChoiceT]) -> dict[str, ChoiceT]:
+    return {member.name.lower(): member for member in choices}
+
+
 def check_choice(name: str, value: object, choices: type[ChoiceT], *besides: str) -> ChoiceT:
     """Return a member of an enumeration, or the one whose name in lower case is given.
 
@@ -56,10 +62,10 @@ def check_choice(name: str, value: object, choices: type[ChoiceT], *besides: str
     """
     if isinstance(value, choices):
         return value
-    text = str.__str__(value) if isinstance(value, str) else None
-    for member in choices:
-        if text == member.name.lower():
-            return member
+    if isinstance(value, str):
+        found: ChoiceT | None = _named(choices).get(str.__str__(value))
+        if found is not None:
+            return found
     *others, last = *(repr(member.name.lower()) for member in choices), *besides
     raise InvalidError(f"{name} is {', '.join(others)} or {last}", **{name: value})
 
