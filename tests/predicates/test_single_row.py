@@ -10,7 +10,7 @@ import pytest
 
 import strandline as sl
 from strandline.predicates import PredicateError, event_columns, parse_predicate, single_row
-from strandline.subscriptions.screening import EventScreen
+from strandline.subscriptions.screening import EventScreen, sift_together
 from tests.predicates.generated import Generator
 
 PREDICATES = 200
@@ -24,7 +24,9 @@ CHOSEN = (
     "s > 'a' AND s <= 'b'", "s IN ('a', NULL)", "contains(s, 'b')", "endswith(s, 'a')", "b",
     "NOT b", "b IS TRUE OR c IS NULL", "b AND c", "b OR c", "m > 1.5", "i32 > j32", "i8 < i64",
     "i32 <=> 5", "h['x'] = '5'", "h['x'] IS NULL", "ts > TIMESTAMP '2000-01-01 00:00:00'",
-    "i32 > 1e0", "day <= DATE '1970-01-01'", "u8 > 5", "i64 BETWEEN -5 AND 5", "i32 = 5 OR NULL",
+    "i32 > 1e0", "s LIKE 'a%'", "s LIKE '%a'", "s LIKE '%b%'", "s LIKE 'a'", "s LIKE ''",
+    "s NOT LIKE 'a%' OR s IS NULL", "payload.s LIKE 'a%'",
+    "day <= DATE '1970-01-01'", "u8 > 5", "i64 BETWEEN -5 AND 5", "i32 = 5 OR NULL",
 )  # fmt: skip
 
 
@@ -87,6 +89,7 @@ BUGS = [
         lambda value, *_, **__: value if type(value) in {int, float} else None,
     ),
     (single_row, "_TEXT", dict.fromkeys(single_row._TEXT, str.__ne__)),  # noqa: SLF001
+    (single_row, "_LIKE", dict.fromkeys(single_row._LIKE, str.__ne__)),  # noqa: SLF001
     (single_row, "_moment", lambda column: column[0].value or 0),
 ]
 
@@ -118,6 +121,20 @@ def test_an_event_by_itself_is_judged_without_a_batch() -> None:
         screen = EventScreen(text, 0)
         assert list(screen.sift([record])) == [record if expected else None]
         assert list(screen.sift([record, record])) == [record if expected else None] * 2
+
+
+def test_several_predicates_judge_an_event_by_itself_as_among_others() -> None:
+    log = sl.open("memory:")
+    log.create_topic("orders")
+    log.append("orders", sl.Event("paid", {"amount": 150}, key="customer-1"))
+    (record,) = log.read("orders", 0, 0)
+    wanted, unwanted, unknown = screens = [
+        EventScreen(text, 0)
+        for text in ("key LIKE 'customer-%'", "payload.amount < 100", "occurred_at > current_date")
+    ]
+
+    assert sift_together(screens, [record]) == {wanted: [0], unwanted: [], unknown: []}
+    assert sift_together(screens, [record] * 2) == {wanted: [0, 1], unwanted: [], unknown: []}
 
 
 @pytest.mark.parametrize("digits", [40, 310, 900])

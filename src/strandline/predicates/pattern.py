@@ -40,21 +40,30 @@ def pieces(pattern: str, escape: str) -> tuple[Piece, ...]:
     return tuple(found)
 
 
-def matcher(parts: tuple[Piece, ...]) -> Callable[[pa.Array], pa.Array]:
-    """Return a matcher of texts."""
+def plain_search(parts: tuple[Piece, ...]) -> tuple[str, str] | None:
+    """Return the kernel, and the text that it looks for, where no regular expression is needed."""
     match parts:
         case ():
-            return _kernel("equal", pa.scalar(""))
+            return "equal", ""
         case ((False, text),):
-            return _kernel("equal", pa.scalar(text))
+            return "equal", text
         case ((False, text), (True, "%")):
-            return _search("starts_with", text)
+            return "starts_with", text
         case ((True, "%"), (False, text)):
-            return _search("ends_with", text)
+            return "ends_with", text
         case ((True, "%"), (False, text), (True, "%")):
-            return _search("match_substring", text)
-    middle = "".join(_expression(piece) for piece in parts)
-    return _search("match_substring_regex", rf"(?s)\A(?:{middle})\z")
+            return "match_substring", text
+    return None
+
+
+def matcher(parts: tuple[Piece, ...]) -> Callable[[pa.Array], pa.Array]:
+    """Return a matcher of texts."""
+    plain = plain_search(parts)
+    if plain is None:
+        middle = "".join(_expression(piece) for piece in parts)
+        return _search("match_substring_regex", rf"(?s)\A(?:{middle})\z")
+    name, text = plain
+    return _kernel(name, pa.scalar(text)) if name == "equal" else _search(name, text)
 
 
 def _join(found: list[Piece], character: str) -> None:

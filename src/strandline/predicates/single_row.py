@@ -5,7 +5,7 @@ itself, such as an event that a trigger has been given, is quicker without. What
 here is computed with kernels; what is here means the same, which a test holds it to.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import isnan
 from operator import eq, ge, gt, le, lt, ne
 from typing import Any, Final
@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from strandline.predicates.nested_kernels import LOOKS
 from strandline.predicates.node import Node
+from strandline.predicates.pattern import plain_search
 from strandline.predicates.shredding import Shredder
 from strandline.predicates.sql_type import (
     BOOLEAN,
@@ -42,6 +43,12 @@ _TEXT: Final = {
     "startswith": str.startswith,
     "endswith": str.endswith,
     "contains": str.__contains__,
+}
+_LIKE: Final[Mapping[str, Callable[[str, str], bool]]] = {
+    "equal": str.__eq__,
+    "starts_with": str.startswith,
+    "ends_with": str.endswith,
+    "match_substring": str.__contains__,
 }
 
 
@@ -97,6 +104,7 @@ class RowTest:
             "column": self._column,
             **dict.fromkeys(_COMPARE, self._comparison),
             **dict.fromkeys(_TEXT, self._searched),
+            "like": self._alike,
             **dict.fromkeys(LOOKS, self._looked_up),
             "and": self._all_of,
             "or": self._any_of,
@@ -148,6 +156,15 @@ class RowTest:
         if not wanted.is_literal:
             raise _Unsupported
         test, part = _TEXT[node.op], wanted.detail
+        return lambda row: None if (found := text(row)) is None else test(found, part)
+
+    def _alike(self, node: Node) -> Compute:
+        text = self._compiled(node.inputs[0])
+        plain = plain_search(node.detail)
+        if plain is None:
+            raise _Unsupported
+        name, part = plain
+        test = _LIKE[name]
         return lambda row: None if (found := text(row)) is None else test(found, part)
 
     def _looked_up(self, node: Node) -> Compute:

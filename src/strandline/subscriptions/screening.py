@@ -57,14 +57,17 @@ class EventScreen:
         self.text: PredicateText = PredicateText(where, now_us, packed)
 
     def sift(self, records: Sequence[Record]) -> Iterable[Outcome]:
-        test = self.predicate.row_test if len(records) == 1 else None
-        if test is not None:
-            (record,) = records
+        if len(records) == 1 and self.predicate.row_test is not None:
             # Where it fails, the error comes from the kernels below.
             with suppress(pa.ArrowInvalid):
-                is_wanted = test.matches([_READ[name](record) for name in test.columns])
-                return [record if is_wanted else None]
+                return [records[0] if self.wants(records[0]) else None]
         return self._sift_batch(records)
+
+    def wants(self, record: Record) -> bool:
+        """Whether a record matches, by the test of single rows, which the predicate has."""
+        test = self.predicate.row_test
+        assert test is not None
+        return bool(test.matches([_READ[name](record) for name in test.columns]))
 
     def _sift_batch(self, records: Sequence[Record]) -> Iterable[Outcome]:
         try:
@@ -87,6 +90,9 @@ def sift_together(
     """
     if len(screens) < 2:  # noqa: PLR2004 - Two are needed to share.
         return {}
+    if len(records) == 1 and all(each.predicate.row_test is not None for each in screens):
+        with suppress(pa.ArrowInvalid):
+            return {each: [0] if each.wants(records[0]) else [] for each in screens}
     predicates = [each.predicate for each in screens]
     read = {name for each in predicates for name in each.columns}
     try:
