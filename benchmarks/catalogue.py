@@ -2,6 +2,7 @@
 
 from benchmarks import (
     append,
+    beside_servers,
     bulk,
     consumer,
     coordinator,
@@ -48,6 +49,7 @@ def entries(sizes: Sizes) -> tuple[Entry, ...]:
         *predicate.entries(sizes),
         *trigger_tail.entries(sizes),
         *typed.entries(sizes),
+        *beside_servers.entries(sizes),
         *engine.entries(sizes),
         *served_append.entries(sizes),
         *served_flight.entries(sizes),

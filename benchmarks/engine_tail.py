@@ -132,10 +132,11 @@ def _follow_table(parent: Connection, where: str, events: int) -> None:
 def _consumer(events: int) -> float:
     with closing(jetstream.BareStream(Path(), DURABLE)) as stream:
         where = f"{jetstream.server().url()} {stream.subject}"
-        return _delivered(stream.append, _follow_stream, where, events)
+        return _delivered(stream.append, follow_stream, where, events)
 
 
-def _follow_stream(parent: Connection, where: str, events: int) -> None:
+def follow_stream(parent: Connection, where: str, events: int) -> None:
+    """Receive so many messages of a subject, and send when each of them came."""
     url, subject = where.split(" ")
 
     async def follow() -> list[float]:

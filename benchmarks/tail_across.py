@@ -48,7 +48,7 @@ def entries(sizes: Sizes) -> tuple[Entry, ...]:
 
 def _percentiles(number: str, subscribers: int, sizes: Sizes) -> tuple[Entry, ...]:
     ways = {
-        "ours": Way(ours.shared, _follow_ours),
+        "ours": Way(ours.shared, follow_ours),
         "inotify": Way(LengthsFile, _follow_file),
         "sqlite": Way(SqliteTable, _poll_table),
     }
@@ -91,7 +91,8 @@ def _deliver(way: Way, subscribers: int, events: int, scratch: Path) -> list[flo
 # --- ours ---
 
 
-def _follow_ours(parent: Connection, path: Path, events: int) -> None:
+def follow_ours(parent: Connection, path: Path, events: int) -> None:
+    """Receive so many events of a log, and send when each of them came."""
     came = []
     with (
         sl.open(ours.url_of(path), mode="read") as log,

@@ -25,9 +25,10 @@ _encode = msgspec.json.Encoder().encode
 
 
 @cache
-def server() -> NatsServer:
-    """The server of the run, on a disk: each message is synced before it is acknowledged."""
-    started = NatsServer(inside=Path(tempfile.gettempdir()))
+def server(durability: Durability = Durability.DURABLE) -> NatsServer:
+    """The server of the run, on a disk: what is durable is synced before it is acknowledged."""
+    sync = "always" if durability is Durability.DURABLE else "2m"
+    started = NatsServer(inside=Path(tempfile.gettempdir()), sync=sync)
     atexit.register(started.close)
     return started
 
@@ -43,7 +44,8 @@ class BareStream:
     """Messages in a stream, with nats-py and no log: a loop and a connection for each thread."""
 
     def __init__(self, path: Path, durability: Durability) -> None:
-        del path, durability
+        del path
+        self.server = server(durability)
         self.subject = f"events{next(NUMBERS)}"
         self._local = threading.local()
         self._all: list[tuple[asyncio.AbstractEventLoop, Client]] = []
@@ -70,7 +72,7 @@ class BareStream:
 
     def _client(self) -> Client:
         if not hasattr(self._local, "client"):
-            self._local.client = self._run(nats.connect(server().url()))
+            self._local.client = self._run(nats.connect(self.server.url()))
             self._all.append((self._local.loop, self._local.client))
         client: Client = self._local.client
         return client
