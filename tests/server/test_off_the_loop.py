@@ -61,7 +61,7 @@ def remote(http: httpx2.Client) -> list[int]:
 
 SEAMS: dict[str, tuple[Callable[[httpx2.Client], list[int]], Callable[[Log], tuple[Any, str]]]] = {
     "lines are decoded": (lines, lambda _: (bodies, "event_of")),
-    "an array is decoded": (array, lambda _: (bodies, "event_of")),
+    "an array is decoded": (array, lambda _: (bodies, "_decoded")),
     "values are appended": (lines, lambda log: (type(parts_of(log).store), "append")),
     "an answer is made": (lines, lambda _: (appending, "moment")),
     "values of a remote log are checked": (remote, lambda _: (remote_appending, "_draft")),

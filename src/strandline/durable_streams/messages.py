@@ -1,9 +1,15 @@
 """The messages in the body of a request."""
 
+from collections.abc import Callable
+from typing import Any, Final
+
 import msgspec
 
 from strandline.durable_streams.writers import MESSAGE_KIND
-from strandline.values import Event, InvalidError
+from strandline.values import RECORD_BYTES_MAX, REQUEST_RECORDS_MAX, Event, InvalidError
+
+ARRAY_BYTES_MAX: Final = 4 * 1024 * 1024
+"""How large an array of messages may be: one of numbers takes a hundred times as much memory."""
 
 _decode_raw = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
@@ -15,14 +21,31 @@ def messages_of(body: bytes, *, is_json: bool, may_be_empty: bool = False) -> li
     """
     if not is_json:
         return [body] if body else []
+    is_array = body.lstrip()[:1] == b"["
+    bytes_max = ARRAY_BYTES_MAX if is_array else RECORD_BYTES_MAX
+    if len(body) > bytes_max:
+        raise InvalidError(
+            "this is too much for one request, send it in parts",
+            bytes=len(body),
+            bytes_max=bytes_max,
+        )
+    parts = _decoded(_decode_raw, body) if is_array else [body.strip()]
+    if len(parts) > REQUEST_RECORDS_MAX:
+        raise InvalidError(
+            "these are too many messages for one request, send them in parts",
+            messages=len(parts),
+            messages_max=REQUEST_RECORDS_MAX,
+        )
+    if not parts and not may_be_empty:
+        raise InvalidError("an array has a message at least")
+    for each in parts:
+        # Whatever another face could not read is refused as it refuses it.
+        Event(MESSAGE_KIND, _decoded(msgspec.json.decode, each))
+    return [bytes(each) for each in parts]
+
+
+def _decoded(decode: Callable[[Any], Any], text: bytes | msgspec.Raw) -> Any:
     try:
-        is_array = body.lstrip()[:1] == b"["
-        found = [bytes(each) for each in _decode_raw(body)] if is_array else [body.strip()]
-        for each in found:
-            # Whatever another face could not read is refused as it refuses it.
-            Event(MESSAGE_KIND, msgspec.json.decode(each))
+        return decode(text)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise InvalidError("a body of this stream is JSON", reason=str(error)) from None
-    if not found and not may_be_empty:
-        raise InvalidError("an array has a message at least")
-    return found

@@ -4,7 +4,7 @@ Messages are msgpack arrays: a field that is added later stands at the end and h
 """
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Annotated, Any, Final
 from uuid import UUID
 
 import msgspec
@@ -15,13 +15,16 @@ from strandline.log.history import Body, EventBody
 from strandline.log.identities import Original
 from strandline.log.record_lists import StoredRecord
 from strandline.log.store import AppendRequest, Placement
-from strandline.values import Marks, Offset, Tenant
+from strandline.values import REQUEST_RECORDS_MAX, Marks, Offset, Tenant
 
 MSGPACK: Final = "application/vnd.msgpack"
 PAGE_RECORDS: Final = 4096
 PAGE_BYTES: Final = 4 * 1024 * 1024
 LEASE_S: Final = 10.0
 """How long a claim holds that its client does not renew."""
+
+
+_Few = msgspec.Meta(max_length=REQUEST_RECORDS_MAX)
 
 
 class Message(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
@@ -55,7 +58,7 @@ class WireDraft(Message):
 class WireAppend(Message):
     """One request of an append."""
 
-    drafts: list[WireDraft]
+    drafts: Annotated[list[WireDraft], _Few]
     level: int
     tenant: str | None = None
     producer: str | None = None
@@ -70,7 +73,7 @@ class AppendCall(Message):
 
     topic_id: UUID
     partition: int
-    appends: list[WireAppend]
+    appends: Annotated[list[WireAppend], _Few]
 
 
 class WireOutcome(Message):

@@ -3,7 +3,7 @@
 import base64
 import binascii
 import io as streams
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
@@ -13,11 +13,12 @@ import pyarrow as pa
 from strandline.log import Value
 from strandline.server.endpoint import ARROW, JSON, NDJSON, OCTETS
 from strandline.server.problems import RequestError
-from strandline.values import Event, InvalidError, ValueKind
+from strandline.values import RECORD_BYTES_MAX, REQUEST_RECORDS_MAX, Event, InvalidError, ValueKind
 from strandline.values.arrow_input import read_arrow
 
 CLOUD_EVENT: Final = "application/cloudevents+json"
 CLOUD_EVENTS: Final = "application/cloudevents-batch+json"
+_SMALL_BYTES: Final = 64 * 1024
 _CE: Final = "ce-"
 _CE_VERSION: Final = "1.0"
 _OCCURRED_AT: Final = pa.timestamp("us", tz="UTC")
@@ -40,6 +41,25 @@ class AppendedBytes(msgspec.Struct, forbid_unknown_fields=True):
     key: str | None = None
 
 
+class _LargeEvent(msgspec.Struct, forbid_unknown_fields=True):
+    """An event whose payload is decoded later, and so does not stay in memory as objects."""
+
+    kind: str
+    payload: msgspec.Raw = msgspec.Raw(b"null")
+    key: str | None = None
+    headers: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
+    occurred_at: datetime | None = None
+
+
+class _CloudHead(msgspec.Struct):
+    """What each CloudEvent has at least: so they are counted before they are decoded."""
+
+    id: str
+    source: str
+    type: str
+    specversion: str
+
+
 class Values(NamedTuple):
     """Values to append, and the keys of those that have none of their own."""
 
@@ -49,10 +69,13 @@ class Values(NamedTuple):
 
 _event: Final = msgspec.json.Decoder(AppendedEvent).decode
 _events: Final = msgspec.json.Decoder(list[AppendedEvent]).decode
+_large_event: Final = msgspec.json.Decoder(_LargeEvent).decode
+_large_events: Final = msgspec.json.Decoder(list[_LargeEvent]).decode
 _bytes: Final = msgspec.json.Decoder(AppendedBytes).decode
 _many_bytes: Final = msgspec.json.Decoder(list[AppendedBytes]).decode
 _cloud_event: Final = msgspec.json.Decoder(dict[str, Any]).decode
-_cloud_events: Final = msgspec.json.Decoder(list[dict[str, Any]]).decode
+_cloud_heads: Final = msgspec.json.Decoder(list[_CloudHead]).decode
+_parts: Final = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
 def values_of(
@@ -82,9 +105,10 @@ def _from_text(
     if "ce-specversion" in headers:
         return Values([_binary_cloud_event(body, headers, media)])
     if media == CLOUD_EVENT:
-        return Values([_from_cloud_event(_cloud_event(body))])
+        return Values([_from_cloud_event(_decoded(_cloud_event, body))])
     if media == CLOUD_EVENTS:
-        return Values([_from_cloud_event(each) for each in _cloud_events(body)])
+        check_count(len(_cloud_heads(body)))
+        return Values([_from_cloud_event(_decoded(_cloud_event, each)) for each in _parts(body)])
     if media == JSON:
         return _from_json(body, kind)
     return _from_lines(body, kind) if media == NDJSON else None
@@ -93,16 +117,57 @@ def _from_text(
 def _from_json(body: bytes, kind: ValueKind) -> Values:
     is_list = body.lstrip()[:1] == b"["
     if kind is ValueKind.EVENT:
-        return Values([event_of(each) for each in (_events(body) if is_list else [_event(body)])])
+        return Values(_events_in(body, is_list=is_list))
     if kind is ValueKind.BYTES:
         return _of_bytes(_many_bytes(body) if is_list else [_bytes(body)])
     raise RequestError(415, f"a topic of batches takes {ARROW}")
 
 
+def _events_in(body: bytes, *, is_list: bool) -> list[Event]:
+    if len(body) <= _SMALL_BYTES:
+        return [event_of(each) for each in (_events(body) if is_list else [_event(body)])]
+    found = _large_events(body) if is_list else [_large_event(body)]
+    check_count(len(found))
+    return [
+        Event(
+            each.kind,
+            _decoded(msgspec.json.decode, each.payload),
+            key=each.key,
+            headers={} if each.headers is msgspec.UNSET else each.headers,
+            occurred_at=each.occurred_at,
+        )
+        for each in found
+    ]
+
+
+def _decoded(decode: Callable[[Any], Any], text: bytes | msgspec.Raw) -> Any:
+    """Return what a part of a body holds; it is as large as a record may be at most."""
+    size = memoryview(text).nbytes
+    if size > RECORD_BYTES_MAX:
+        raise InvalidError(
+            "this record is too large, store its content elsewhere and its address here",
+            bytes=size,
+            bytes_max=RECORD_BYTES_MAX,
+        )
+    return decode(text)
+
+
+def check_count(records: int) -> None:
+    """Raise 413 for more records than one request appends."""
+    if records > REQUEST_RECORDS_MAX:
+        raise RequestError(
+            413, f"a request appends at most {REQUEST_RECORDS_MAX} records, send it in parts"
+        )
+
+
 def _from_lines(body: bytes, kind: ValueKind) -> Values:
-    lines = [line for line in body.split(b"\n") if line.strip()]
+    lines = []
+    for line in streams.BytesIO(body):
+        if line.strip():
+            lines.append(line)
+            check_count(len(lines))
     if kind is ValueKind.EVENT:
-        return Values([event_of(_event(each)) for each in lines])
+        return Values([event_of(_decoded(_event, each)) for each in lines])
     if kind is ValueKind.BYTES:
         return _of_bytes([_bytes(each) for each in lines])
     raise RequestError(415, f"a topic of batches takes {ARROW}")
@@ -121,6 +186,7 @@ def event_of(given: AppendedEvent) -> Event:
 
 def _of_bytes(given: Iterable[AppendedBytes]) -> Values:
     each = list(given)
+    check_count(len(each))
     return Values([_unpacked(one.value) for one in each], [one.key for one in each])
 
 
@@ -198,6 +264,7 @@ def values_in(batches: Sequence[Any], kind: ValueKind, key: str | None) -> Value
     """Return the values in checked Arrow batches; InvalidError if they do not fit the kind."""
     if kind is ValueKind.BATCH:
         return Values(batches, None if key is None else [key] * len(batches))
+    check_count(sum(each.num_rows for each in batches))
     if kind is ValueKind.EVENT:
         return Values([event for batch in batches for event in _rows_as_events(batch)])
     rows = [row for batch in batches for row in _rows(batch, {"value": pa.binary()})]

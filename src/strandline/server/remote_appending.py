@@ -12,6 +12,7 @@ from strandline.log.draft import Draft, draft
 from strandline.log.off_loop import in_thread
 from strandline.log.store import Outcome, StoredTopic
 from strandline.log.terms import owner
+from strandline.server.bodies import check_count
 from strandline.server.call import Call, by_size
 from strandline.server.endpoint import Endpoint
 from strandline.server.problems import problem_of
@@ -36,6 +37,7 @@ async def store_append(call: Call) -> Response:
     """For remote logs. Append to one partition, in order, and return what became of each."""
     body = await call.body()
     given = await by_size(body, message_of, wire.AppendCall, body)
+    check_count(sum(len(each.drafts) for each in given.appends))
     port = call.port
     if not port.topics.is_known(given.topic_id):
         await in_thread(port.topics.by_id, call.caller, given.topic_id)

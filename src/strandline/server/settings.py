@@ -9,8 +9,7 @@ WAIT_MAX_S: Final = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSettings:
-    """Limits of one server. A request holds no more memory than a few times the larger of
-    `body_bytes_max` and `page_bytes_max`."""
+    """Limits of one server. With these, a request holds no more memory than 512 MiB."""
 
     body_bytes_max: int = 32 * 1024 * 1024
     """How large a body may be; a larger one is refused before it is read."""

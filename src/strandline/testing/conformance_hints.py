@@ -1,7 +1,7 @@
 """Rules about hints. Every public function is one."""
 
 import asyncio
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 
 from strandline.log import Hint, Log, Watch
@@ -47,7 +47,7 @@ def a_watch_hints_at_what_is_appended(open_log: OpenLog) -> None:
     for partition in (1, 0, 1, 2):
         log.append("orders", event(0), partition=partition)
 
-    assert _ends(_all_hints(watch, 2)) == {0: 1, 1: 2}
+    assert _ends_hinted(watch, {0: 1, 1: 2}) == {0: 1, 1: 2}
     watch.close()
 
 
@@ -64,7 +64,7 @@ def a_removed_partition_gives_no_hint(open_log: OpenLog) -> None:
     fill(log, "orders", 1, partition=0)
     fill(log, "orders", 1, partition=1)
 
-    assert _ends(_all_hints(watch, 1)) == {1: 1}
+    assert _ends_hinted(watch, {1: 1}) == {1: 1}
     watch.close()
 
 
@@ -316,12 +316,12 @@ def _ends(hints: Collection[Hint]) -> dict[int, int]:
     return {hint.partition: hint.end for hint in hints}
 
 
-def _all_hints(watch: Watch, partitions: int) -> Collection[Hint]:
-    """Return the latest hint of so many partitions; a backend may pass them on one by one."""
-    latest: dict[int, Hint] = {}
-    while len(latest) < partitions:
+def _ends_hinted(watch: Watch, awaited: Mapping[int, int]) -> dict[int, int]:
+    """Return the latest ends, once those are there; a backend may pass them on one by one."""
+    latest: dict[int, int] = {}
+    while any(latest.get(partition, 0) < end for partition, end in awaited.items()):
         hints = watch.wait(PATIENCE_S)
         assert hints
-        latest.update((hint.partition, hint) for hint in hints)
-    latest.update((hint.partition, hint) for hint in watch.wait(0))
-    return latest.values()
+        latest.update(_ends(hints))
+    latest.update(_ends(watch.wait(0)))
+    return latest

@@ -44,6 +44,7 @@ from strandline.values.limits import (
     IDENTITY_AGE_S,
     PRODUCER_SEQUENCES_KEPT,
     RECORD_BYTES_MAX,
+    REQUEST_RECORDS_MAX,
 )
 from strandline.values.log_url import LogUrl, parse_log_url
 from strandline.values.mode import Mode, ModeName
@@ -96,6 +97,7 @@ __all__ = [
     "LATEST",
     "PRODUCER_SEQUENCES_KEPT",
     "RECORD_BYTES_MAX",
+    "REQUEST_RECORDS_MAX",
     "UNCHANGED",
     "ClosedError",
     "ConflictError",

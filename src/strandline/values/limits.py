@@ -18,3 +18,6 @@ IDENTITY_AGE_S = 7 * 24 * 3600
 
 CONSUMER_IDLE_S = 7 * 24 * 3600
 """After how long without a heartbeat a consumer no longer holds trimming back."""
+
+REQUEST_RECORDS_MAX = 250_000
+"""How many records one request to a server appends."""

@@ -22,6 +22,7 @@ from strandline.stores.remote.errors import (
 )
 from strandline.stores.remote.topics import RemoteTopic
 from strandline.values import (
+    REQUEST_RECORDS_MAX,
     ClosedError,
     Durability,
     InvalidError,
@@ -69,12 +70,14 @@ class RemoteAppends:
         """Hand an append over; return once it has reached `level`, if this may wait."""
         lane = self._lane(topic, partition)
         future: Future[tuple[Placement, Durability]] = Future()
-        size = sum(each.size_bytes for each in request.drafts)
-        if size > self._bytes_max:
+        size, count = sum(each.size_bytes for each in request.drafts), len(request.drafts)
+        if size > self._bytes_max or count > REQUEST_RECORDS_MAX:
             raise InvalidError(
                 "these values are too much for one request, append fewer at a time",
                 bytes=size,
                 bytes_max=self._bytes_max,
+                values=count,
+                values_max=REQUEST_RECORDS_MAX,
             )
         waiting = _Waiting(request, level, timeout_s, future, size)
         is_first = lane.put(waiting)
@@ -172,10 +175,11 @@ class RemoteLane:
     def _taken(self) -> list[_Waiting]:
         with self._lock:
             batch: list[_Waiting] = []
-            size = 0
+            size = count = 0
             while self._queue and len(batch) < _APPENDS_MAX:
                 size += self._queue[0].size_bytes
-                if batch and size > _BYTES_MAX:
+                count += len(self._queue[0].request.drafts)
+                if batch and (size > _BYTES_MAX or count > REQUEST_RECORDS_MAX):
                     break
                 batch.append(self._queue.popleft())
             self._is_draining = bool(batch)
