@@ -82,7 +82,7 @@ def held(server: ServerProcess, request: Callable[[], None]) -> int:
     """Return how much memory the server has taken for a request, at most at a time."""
     status = Path(f"/proc/{server.pid}/status")
     before = _kib(status, "VmRSS")
-    # From here on, the kernel notes the highest anew.
+    # From here on, the kernel notes the highest again.
     Path(f"/proc/{server.pid}/clear_refs").write_text("5")
     request()
     return (_kib(status, "VmHWM") - before) * 1024
