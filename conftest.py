@@ -8,6 +8,7 @@ import fnmatch
 import functools
 import gc
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -46,7 +47,19 @@ def spark(quick_spark: None) -> Iterator["SparkSession"]:  # noqa: ARG001 # Befo
         yield session
 
 
+# Syncing costs nothing in memory, and no test cuts the power: those of crashes have a disk of
+# their own making. A folder is removed once its test has passed.
+_MEMORY = "/dev/shm"  # noqa: S108 # pytest makes a folder in it that is the user's alone.
+_FREE_MIN = 4 << 30
+
+
+def _keep_folders_in_memory() -> None:
+    if os.path.isdir(_MEMORY) and shutil.disk_usage(_MEMORY).free > _FREE_MIN:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", _MEMORY)
+
+
 def pytest_configure() -> None:
+    _keep_folders_in_memory()
     # A shell has what it starts in the background ignore SIGINT, and so would all that we start.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
