@@ -58,6 +58,14 @@ def _keep_folders_in_memory() -> None:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", _MEMORY)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def beside_folders_of_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Have what this process makes with `tempfile` beside the folders of tests."""
+    tempfile.tempdir = str(tmp_path_factory.mktemp("more"))
+    yield
+    tempfile.tempdir = None
+
+
 def pytest_configure() -> None:
     _keep_folders_in_memory()
     # A shell has what it starts in the background ignore SIGINT, and so would all that we start.
@@ -157,10 +165,19 @@ BROWSED = "test_console_screens.py"
 """Its tests share a browser, whose driver keeps an event loop on the thread of the tests."""
 
 
+ENGINES = ("postgres", "jetstream", "kafka")
+"""The tests of each share its servers."""
+
+
 def unit_of(nodeid: str) -> str:
-    """Return what stays in one process: all that shares Spark or a browser, a page, or a test
-    alone."""
+    """Return what stays in one process: all that shares Spark, a browser or an engine, a page, or
+    a test alone."""
     path = nodeid.partition("::")[0]
+    if path.startswith("tests/stores/"):
+        for engine in ENGINES:
+            if f"/{engine}/" in path or ("/test_engine_" in path and f"[{engine}" in nodeid):
+                return engine
+        return nodeid
     name = path.rpartition("/")[2]
     if name == BROWSED:
         return path
