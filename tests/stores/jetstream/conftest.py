@@ -6,7 +6,7 @@ from tests.stores.engines import EngineServers
 from tests.stores.jetstream.server import NatsServer
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def server(servers: EngineServers) -> NatsServer:
     """A server that no test kills."""
     return servers.shared(NatsServer)

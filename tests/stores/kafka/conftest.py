@@ -6,7 +6,7 @@ from tests.stores.engines import EngineServers
 from tests.stores.kafka.server import KafkaServer
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def server(servers: EngineServers) -> KafkaServer:
     """A server that no test kills."""
     return servers.shared(KafkaServer)

@@ -6,7 +6,7 @@ from tests.stores.engines import EngineServers
 from tests.stores.postgres.server import PostgresServer
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def server(servers: EngineServers) -> PostgresServer:
     """A server that no test kills."""
     return servers.shared(PostgresServer)
