@@ -8,6 +8,7 @@ import fnmatch
 import functools
 import gc
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -46,7 +47,27 @@ def spark(quick_spark: None) -> Iterator["SparkSession"]:  # noqa: ARG001 # Befo
         yield session
 
 
+# Syncing costs nothing in memory, and no test cuts the power: those of crashes have a disk of
+# their own making. A folder is removed once its test has passed.
+_MEMORY = "/dev/shm"  # noqa: S108 # pytest makes a folder in it that is the user's alone.
+_FREE_MIN = 4 << 30
+
+
+def _keep_folders_in_memory() -> None:
+    if os.path.isdir(_MEMORY) and shutil.disk_usage(_MEMORY).free > _FREE_MIN:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", _MEMORY)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def beside_folders_of_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Have what this process makes with `tempfile` beside the folders of tests."""
+    tempfile.tempdir = str(tmp_path_factory.mktemp("more"))
+    yield
+    tempfile.tempdir = None
+
+
 def pytest_configure() -> None:
+    _keep_folders_in_memory()
     # A shell has what it starts in the background ignore SIGINT, and so would all that we start.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -144,10 +165,19 @@ BROWSED = "test_console_screens.py"
 """Its tests share a browser, whose driver keeps an event loop on the thread of the tests."""
 
 
+ENGINES = ("postgres", "jetstream", "kafka")
+"""The tests of each share its servers."""
+
+
 def unit_of(nodeid: str) -> str:
-    """Return what stays in one process: all that shares Spark or a browser, a page, or a test
-    alone."""
+    """Return what stays in one process: all that shares Spark, a browser or an engine, a page, or
+    a test alone."""
     path = nodeid.partition("::")[0]
+    if path.startswith("tests/stores/"):
+        for engine in ENGINES:
+            if f"/{engine}/" in path or ("/test_engine_" in path and f"[{engine}" in nodeid):
+                return engine
+        return nodeid
     name = path.rpartition("/")[2]
     if name == BROWSED:
         return path

@@ -1,4 +1,4 @@
-"""What every test shares: settings, a look at what it leaves behind, an S3 server."""
+"""What every test shares: settings, a look at what it leaves behind, servers."""
 
 import gc
 import logging
@@ -9,11 +9,15 @@ import threading
 from collections.abc import Iterator
 from http.client import HTTPConnection
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
 from hypothesis.configuration import set_hypothesis_home_dir
 from hypothesis.database import DirectoryBasedExampleDatabase
+
+if TYPE_CHECKING:
+    from tests.stores.engines import EngineServers
 
 HYPOTHESIS_HOME = Path(__file__).parent.parent / ".cache" / "hypothesis"
 
@@ -57,6 +61,16 @@ def leaves_the_process_as_it_was() -> Iterator[None]:
     after = _state_of_the_process()
     changed = {name: (before[name], after[name]) for name in before if before[name] != after[name]}
     assert not changed, "put back what the test has changed"
+
+
+@pytest.fixture(scope="session")
+def servers() -> Iterator["EngineServers"]:
+    """The servers of engines that the tests of this process share."""
+    from tests.stores.engines import EngineServers  # noqa: PLC0415 # Clients of engines take time.
+
+    opened = EngineServers()
+    yield opened
+    opened.close()
 
 
 @pytest.fixture

@@ -113,7 +113,8 @@ def test_the_check_sees_a_log_that_refuses_a_linked_parent(linked: Path) -> None
 @pytest.fixture
 def shared() -> Iterator[Path]:
     """A folder that any user can reach."""
-    folder = Path(tempfile.mkdtemp(prefix="strandline-shared-"))
+    # The folders of tests are closed to others.
+    folder = Path(tempfile.mkdtemp(prefix="strandline-shared-", dir=os.environ.get("TMPDIR")))
     folder.chmod(0o755)
     yield folder
     folder.chmod(0o755)

@@ -43,6 +43,7 @@ class Run(NamedTuple):
     shapes: tuple[str, ...]
 
 
+@pytest.mark.slow
 def test_no_two_stores_share_six_lines_of_one_shape() -> None:
     stores = [runs_of_store(STORES / name) for name in EACH_STORE]
 

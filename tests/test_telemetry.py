@@ -253,6 +253,7 @@ sl.open("memory:").close()
 """
 
 
+@pytest.mark.slow
 def test_without_the_package_its_extra_is_named() -> None:
     done = subprocess.run(
         [sys.executable, "-c", WITHOUT], capture_output=True, text=True, check=True, timeout=60

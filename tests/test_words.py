@@ -57,6 +57,7 @@ def files() -> list[Path]:
     return [path for path in checked if path != Path(__file__).resolve()]
 
 
+@pytest.mark.slow
 def test_code_and_pages_use_the_words_of_the_field() -> None:
     problems = [
         f"{path.relative_to(ROOT)}:{problem}"

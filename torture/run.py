@@ -25,6 +25,7 @@ from tests.model import coordinator_schedules
 from tests.processes import catalogue_kills, joins, kills, outboxes, trigger_kills
 from tests.spark import sink_kills
 from tests.spark.killed_driver import POINTS
+from tests.subscriptions import joining
 from tests.tiering import tier_kills
 from tests.tiering.delta import equality
 from tests.typed import paired_runs
@@ -100,6 +101,7 @@ TORTURES = (
     Torture(
         f"logs with {joins.JOINS_PER_LOG} joins", processes.join, 10_000 // joins.JOINS_PER_LOG
     ),
+    Torture("readers that join and move about in threads", joining.run, 1_000),
     Torture("logs with killed consumers", processes.kill_consumers, 200),
     Torture("groups with disturbed members", processes.disturb_groups, 500),
     Torture("partitions that change hands", processes.take_over, processes.TAKEOVERS),

@@ -1,11 +1,10 @@
 """Each test of the program works in a folder of its own, on the default log there."""
 
-import shlex
 from pathlib import Path
 
 import pytest
 
-from tests.cli.program import PREPARATION, ran
+from tests.cli.program import prepare
 
 
 @pytest.fixture(autouse=True)
@@ -20,6 +19,5 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def orders(folder: Path) -> str:
     """Make the log that the examples go on from, and return the name of its topic."""
-    for line in PREPARATION:
-        ran(*shlex.split(line)[1:])
+    prepare()
     return "orders"

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 from typer.testing import CliRunner
 
+import strandline as sl
 from strandline.cli.app import app
 
 PROGRAM = str(Path(sys.executable).with_name("strandline"))
@@ -21,6 +22,17 @@ PREPARATION = (
     """strandline append orders '{"id": 3, "total": 12}' --kind order.created --key c-9""",
     """strandline append orders '{"id": 1}' '{"id": 3}' --kind order.paid --key c-9""",
 )
+
+
+def prepare() -> None:
+    """Leave in this folder what PREPARATION leaves."""
+    with sl.open("file:.strandline/events") as log:
+        log.create_topic("orders")
+        for order, total, customer in ((1, 20, "c-7"), (2, 35, "c-9"), (3, 12, "c-9")):
+            created = sl.Event("order.created", {"id": order, "total": total}, key=customer)
+            log.append("orders", created)
+        paid = [sl.Event("order.paid", {"id": order}, key="c-9") for order in (1, 3)]
+        log.append_many("orders", paid)
 
 
 class Ran:

@@ -12,7 +12,7 @@ import typer
 
 import strandline as sl
 from strandline.cli.app import app
-from tests.cli.program import environment, ran, run
+from tests.cli.program import PREPARATION, environment, prepare, ran, run
 
 _SHELL = set("|<>&;$")
 
@@ -52,6 +52,33 @@ def test_examples_in_the_help_work(words: tuple[str, ...], orders: str, folder: 
             in_a_shell(line)
         else:
             ran(*shlex.split(line)[1:])
+
+
+@pytest.mark.slow
+def test_what_the_examples_go_on_from_is_what_the_page_prepares(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = []
+    for name, prepared in (("by commands", prepare_by_commands), ("at once", prepare)):
+        (folder / name).mkdir()
+        monkeypatch.chdir(folder / name)
+        prepared()
+        with sl.open("file:.strandline/events", mode="read") as log:
+            (topic,) = log.topics()
+            described = log.describe_topic(topic)
+            found.append(
+                (
+                    (topic.name, described.settings, described.marks),
+                    [record.event for record in log.read(topic, 0, 0)],
+                )
+            )
+
+    assert found[0] == found[1]
+
+
+def prepare_by_commands() -> None:
+    for line in PREPARATION:
+        ran(*shlex.split(line)[1:])
 
 
 def in_a_shell(line: str) -> None:

@@ -12,6 +12,7 @@ from strandline.clock import Clock, SystemClock
 from strandline.log import Log
 from strandline.testing import FakeClock, conformance
 from strandline.values import RECORD_BYTES_MAX
+from tests.conformance.cases import cases
 from tests.logs import memory_log
 
 PATIENCE_S = 60.0
@@ -100,7 +101,7 @@ def opened() -> Iterator[Opened]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rule", conformance.RULES, ids=conformance.name_of)
+@pytest.mark.parametrize("rule", cases(conformance.RULES))
 def test_the_async_face_keeps(rule: conformance.Rule, opened: Opened) -> None:
     rule(opened)
 

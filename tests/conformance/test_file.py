@@ -39,7 +39,8 @@ class Opened:
             log.close()
 
 
-@pytest.fixture(params=[FakeClock, pytest.param(SystemClock, marks=pytest.mark.slow)])
+# Nothing of the store depends on the kind of clock; what waits by one is tested in memory.
+@pytest.fixture(params=[FakeClock, pytest.param(SystemClock, marks=pytest.mark.heavy)])
 def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Opened]:
     make: Callable[[], Clock] = request.param
     opened = Opened(tmp_path, make())

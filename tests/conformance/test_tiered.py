@@ -24,6 +24,7 @@ from strandline.values import (
     StrandlineError,
     Topic,
 )
+from tests.conformance.cases import cases
 
 _numbers = itertools.count()
 
@@ -142,7 +143,7 @@ def opened(kind: str, tmp_path: Path) -> Iterator[Opened]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rule", RULES, ids=conformance.name_of)
+@pytest.mark.parametrize("rule", cases(RULES))
 def test_a_tiered_log_keeps(rule: conformance.Rule, opened: Opened) -> None:
     rule(opened)
 

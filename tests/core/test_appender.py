@@ -233,6 +233,7 @@ def test_what_may_not_be_stored_is_refused_as_in_python(tmp_path: Path, value: A
         assert log.marks("orders", 0).high == 1
 
 
+@pytest.mark.slow
 def test_no_block_is_left_behind_by_many_appends(log: Log) -> None:
     def append() -> None:
         receipt = log.append("orders", sl.Event("k"))

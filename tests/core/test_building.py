@@ -43,14 +43,20 @@ def test_each_file_is_one_short_idea() -> None:
 
 @needs_compiler
 @pytest.mark.slow
-@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize(
+    "compiler",
+    [
+        pytest.param(each, marks=pytest.mark.heavy if each != COMPILERS[0] else ())
+        for each in COMPILERS
+    ],
+)
 def test_the_sources_compile_without_a_warning(tmp_path: Path, compiler: str) -> None:
     answer = built(tmp_path, compiler, "-Werror")
 
     assert answer.returncode == 0, answer.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_zig_compiles_the_sources_without_a_warning(tmp_path: Path) -> None:
     if find_spec("ziglang") is None:
         pytest.skip("the ziglang package is not installed")

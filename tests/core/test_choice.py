@@ -36,6 +36,7 @@ def test_the_log_and_doctor_say_which_core_is_in_use(tmp_path: Path) -> None:
     assert (found.verdict is CheckResult.OK) == IS_COMPILED
 
 
+@pytest.mark.slow
 def test_a_process_can_do_without_the_core() -> None:
     code = "import strandline as sl; print(sl.open('memory:').describe().core)"
 

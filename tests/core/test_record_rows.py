@@ -42,6 +42,7 @@ def rows(drafts: Any, tenant: Any, *, core: bool) -> Any:
         return rows_module.record_rows(drafts, tenant, TOPIC, (7 << 40 | 5, 5), 1_700_000_000)
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(events=VALUES, tenant=st.none() | TEXTS)
 def test_events_become_the_same_drafts_and_rows(events: list[sl.Event], tenant: str | None) -> None:
@@ -91,6 +92,7 @@ def test_bytes_are_stored_as_before() -> None:
     assert rows(drafts, "acme", core=True) == rows(drafts, "acme", core=False)
 
 
+@pytest.mark.slow
 def test_no_block_is_left_behind() -> None:
     events = [sl.Event("k", number, key="k", headers={"a": "b"}) for number in range(5)]
 

@@ -53,6 +53,7 @@ def make_record() -> None:
         _ = Record("t", Partition(0), Offset(1), 2, None, None, b"").kind
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("call", [make_event, refuse_event, make_record])
 def test_no_block_is_left_behind_by_many_calls(call: Callable[[], None]) -> None:
     assert not tracemalloc.is_tracing()
@@ -61,6 +62,7 @@ def test_no_block_is_left_behind_by_many_calls(call: Callable[[], None]) -> None
     assert grown(call, 2_000) < 200
 
 
+@pytest.mark.slow
 def test_no_block_is_left_behind_by_many_reads(tmp_path: Path) -> None:
     with sl.open(f"file:{tmp_path}/log") as log:
         log.create_topic("t")

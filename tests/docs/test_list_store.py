@@ -24,6 +24,7 @@ from strandline.log import (
 )
 from strandline.testing import FakeClock, conformance
 from strandline.values import RECORD_BYTES_MAX, InvalidError, UnavailableError
+from tests.conformance.cases import cases
 from tests.planting import Bug
 
 ROOT = Path(__file__).parents[2]
@@ -77,7 +78,7 @@ def opened() -> Iterator[Opened]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rule", conformance.RULES, ids=conformance.name_of)
+@pytest.mark.parametrize("rule", cases(conformance.RULES))
 def test_the_example_keeps(rule: conformance.Rule, opened: Opened) -> None:
     rule(opened)
 

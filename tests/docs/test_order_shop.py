@@ -18,7 +18,8 @@ import pytest
 
 import strandline as sl
 from tests.docs.test_fastapi_shop import PATIENCE_S, port_in, wait_for
-from tests.stores.postgres.server import NoServerError, PostgresServer
+from tests.stores.engine_server import NoServerError
+from tests.stores.postgres.server import PostgresServer
 
 PAGE = Path(__file__).parents[2] / "docs" / "guides" / "order-service.md"
 CUSTOMERS = ("ann", "bob", "eve")

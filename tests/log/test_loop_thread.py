@@ -33,6 +33,7 @@ from strandline.values import (
     TopicSettings,
     UnavailableError,
 )
+from tests.conformance.cases import cases
 
 REQUEST = AppendRequest([Draft(None, EventBody("a", b"{}", b"{}", None), 5)])
 PAGE = Path(__file__).parents[2] / "docs" / "howto" / "build-a-store.md"
@@ -125,7 +126,7 @@ def opened() -> Iterator[Opened]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rule", conformance.RULES, ids=conformance.name_of)
+@pytest.mark.parametrize("rule", cases(conformance.RULES))
 def test_an_asyncio_store_keeps(rule: conformance.Rule, opened: Opened) -> None:
     rule(opened)
 

@@ -13,7 +13,9 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.mark.slow
 @pytest.mark.parametrize("lasting", ["once", "forever"])
-@pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC, errno.EMFILE])
+@pytest.mark.parametrize(
+    "code", [errno.EIO, errno.ENOSPC, pytest.param(errno.EMFILE, marks=pytest.mark.heavy)]
+)
 def test_a_fault_at_any_call_loses_nothing_acknowledged(
     tmp_path: Path, code: int, lasting: str
 ) -> None:

@@ -213,7 +213,7 @@ def test_some_rows_wrong(tmp_path: Path) -> None:
     assert sum(check(whole, damage) for damage in some)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_every_row_missing_and_every_column_changed(tmp_path: Path) -> None:
     whole = sqlite_rows.write(tmp_path, 1)
     every = list(sqlite_rows.damages(whole, random.Random(1), columns=None))

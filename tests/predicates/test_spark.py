@@ -84,11 +84,10 @@ CHOSEN = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("seed", [1, 8])
 def test_generated_predicates_select_the_same_rows_or_fail_as_in_spark(
-    spark: SparkSession, seed: int, tmp_path: Path
+    spark: SparkSession, tmp_path: Path
 ) -> None:
-    assert compare(spark, seed, PREDICATES, tmp_path) > PREDICATES * 0.7
+    assert compare(spark, 1, PREDICATES, tmp_path) > PREDICATES * 0.7
 
 
 @pytest.fixture(scope="module")

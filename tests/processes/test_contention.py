@@ -29,6 +29,7 @@ def test_a_stopped_holder_of_the_lock_is_named_in_the_error_of_waiters(
     holder.check_stopped_holder(server, url_in(scheme, tmp_path))
 
 
+@pytest.mark.slow
 def test_a_lock_file_removed_under_its_holder_costs_no_record(
     server: ForkServer, scheme: str, tmp_path: Path
 ) -> None:

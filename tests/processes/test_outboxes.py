@@ -6,7 +6,7 @@ from tests.processes import outboxes
 from tests.processes.fork_server import ForkServer
 
 LOGS = 2
-#: A long way for the fast suite, a shorter one for all of it; each line has its turn in torture.
+#: A long way for make test, a shorter one for all of it; each line has its turn in torture.
 STRIDE, SHORT_STRIDE = 151, 37
 
 
@@ -24,14 +24,14 @@ def test_a_kill_at_some_lines_leaves_rows_and_events_together(
     assert outboxes.sweep(server, first=1 + seed % STRIDE, stride=STRIDE) > 5
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_many_kills_leave_rows_and_events_together(server: ForkServer, seed: int) -> None:
     killed = sum(outboxes.run(server, seed + number) for number in range(LOGS))
 
     assert killed == LOGS * outboxes.KILLS_PER_LOG
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_a_kill_at_many_lines_leaves_rows_and_events_together(
     server: ForkServer, seed: int
 ) -> None:

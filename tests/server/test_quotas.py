@@ -42,6 +42,7 @@ def test_a_rate_that_is_used_up_is_answered_429_with_when_to_come_again(
     assert second.headers["retry-after"] == "1"
 
 
+@pytest.mark.slow
 def test_bytes_and_topics_that_are_used_up_are_answered_507(log: Log, guarded: Served) -> None:
     log.set_quota("acme", bytes_max=10, topics_max=1)
     with guarded.client(token(guarded)) as http:

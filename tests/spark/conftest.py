@@ -8,7 +8,8 @@ import pytest
 import strandline as sl
 
 
-@pytest.fixture(params=["file", "sqlite"])
+# Spark's room knows no store: one is enough, but for the kills of test_sink_kills.py.
+@pytest.fixture(params=["file", pytest.param("sqlite", marks=pytest.mark.heavy)])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return f"{request.param}:{tmp_path / 'log'}"
 

@@ -4,6 +4,7 @@ Spark's part is played in this process; `test_cluster.py` has executors that sha
 """
 
 import os
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,47 +19,39 @@ from tests.server.processes import ServerProcess
 from tests.spark.as_sink import Sink, events, numbers_in
 from tests.spark.as_spark import Query, fill, numbers, rows, source
 from tests.spark.test_sink import interrupt
-from tests.stores.jetstream import server as jetstream
-from tests.stores.postgres import server as postgres
+from tests.stores.engines import EngineServers
+from tests.stores.jetstream.server import NatsServer
+from tests.stores.postgres.server import PostgresServer
 
 pytestmark = pytest.mark.heavy
 
 
 @contextmanager
-def served(folder: Path) -> Iterator[str]:
+def served(folder: Path, servers: EngineServers) -> Iterator[str]:
+    del servers
     with ServerProcess(str(folder / "log")) as server:
         yield server.url
 
 
 @contextmanager
-def in_postgresql(folder: Path) -> Iterator[str]:
-    del folder
-    if reason := postgres.why_none():
-        pytest.skip(f"PostgreSQL cannot be started: {reason}")
-    server = postgres.PostgresServer()
-    try:
-        yield server.url(f"t{os.getpid()}")
-    finally:
-        server.close()
+def in_postgresql(folder: Path, servers: EngineServers) -> Iterator[str]:
+    yield servers.shared(PostgresServer).url(_name_of(folder))
 
 
 @contextmanager
-def on_jetstream(folder: Path) -> Iterator[str]:
-    del folder
-    if reason := jetstream.why_none():
-        pytest.skip(f"NATS cannot be started: {reason}")
-    server = jetstream.NatsServer()
+def on_jetstream(folder: Path, servers: EngineServers) -> Iterator[str]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("STRANDLINE_NATS_PASSWORD", "secret")
-        try:
-            yield server.url(f"t{os.getpid()}", user="app")
-        finally:
-            server.close()
+        yield servers.shared(NatsServer).url(_name_of(folder), user="app")
+
+
+def _name_of(folder: Path) -> str:
+    return f"t{os.getpid()}_{zlib.crc32(str(folder).encode())}"
 
 
 @pytest.fixture(params=[served, in_postgresql, on_jetstream], ids=lambda each: str(each.__name__))
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    with request.param(tmp_path) as found:
+def url(request: pytest.FixtureRequest, tmp_path: Path, servers: EngineServers) -> Iterator[str]:
+    with request.param(tmp_path, servers) as found:
         yield found
 
 

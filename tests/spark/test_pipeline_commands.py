@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from strandline.cli.exit_codes import ExitCode
-from tests.cli.program import PREPARATION, process, ran, run
+from tests.cli.program import prepare, process, ran, run
 from tests.cli.test_examples import COMMANDS, examples_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_spark")]
@@ -42,8 +42,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv("STRANDLINE_URL", raising=False)
     monkeypatch.delenv("STRANDLINE_STATE_DIR", raising=False)
     (tmp_path / "totals.py").write_text(VIEW)
-    for line in PREPARATION:
-        ran(*shlex.split(line)[1:])
+    prepare()
     return tmp_path
 
 

@@ -32,7 +32,8 @@ class GatedLog(Log):
         return super().append(topic, value, **terms)
 
 
-@pytest.fixture(params=["memory", "file", "sqlite"])
+# The room knows no store: two are enough, and make test-all has the third.
+@pytest.fixture(params=["memory", "file", pytest.param("sqlite", marks=pytest.mark.heavy)])
 def log(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[sl.Log]:
     url = "memory:" if request.param == "memory" else f"{request.param}:{tmp_path / 'events'}"
     with sl.open(url) as opened:

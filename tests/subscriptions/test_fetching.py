@@ -17,7 +17,8 @@ def clock() -> FakeClock:
     return FakeClock()
 
 
-@pytest.fixture(params=["memory", "file", "sqlite"])
+# The room knows no store: two are enough, and make test-all has the third.
+@pytest.fixture(params=["memory", "file", pytest.param("sqlite", marks=pytest.mark.heavy)])
 def log(request: pytest.FixtureRequest, tmp_path: Path, clock: FakeClock) -> Iterator[sl.Log]:
     url = "memory:" if request.param == "memory" else f"{request.param}:{tmp_path / 'events'}"
     with sl.open(url, clock=clock) as opened:

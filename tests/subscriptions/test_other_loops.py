@@ -51,7 +51,8 @@ AWAITED: dict[str, Awaiting] = {
 }
 
 
-@pytest.fixture(params=["memory", "file", "sqlite"])
+# The room knows no store: two are enough, and make test-all has the third.
+@pytest.fixture(params=["memory", "file", pytest.param("sqlite", marks=pytest.mark.heavy)])
 def log(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Log]:
     scheme: str = request.param
     with sl.open("memory:" if scheme == "memory" else f"{scheme}:{tmp_path / 'log'}") as log:

@@ -17,7 +17,8 @@ from tests.triggers.calls import wait_until
 OpenAgain = Callable[[], sl.Log]
 
 
-@pytest.fixture(params=["memory", "file", "sqlite"])
+# The room knows no store: two are enough, and make test-all has the third.
+@pytest.fixture(params=["memory", "file", pytest.param("sqlite", marks=pytest.mark.heavy)])
 def open_again(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenAgain]:
     """Return what gives the same log each time, closed in between where it lasts."""
     opened: list[sl.Log] = []

@@ -22,7 +22,8 @@ def clock() -> FakeClock:
     return FakeClock()
 
 
-@pytest.fixture(params=["memory", "file", "sqlite"])
+# The room knows no store: two are enough, and make test-all has the third.
+@pytest.fixture(params=["memory", "file", pytest.param("sqlite", marks=pytest.mark.heavy)])
 def log(request: pytest.FixtureRequest, clock: FakeClock, tmp_path: Path) -> Iterator[sl.Log]:
     path = "" if request.param == "memory" else tmp_path / "log"
     with sl.open(f"{request.param}:{path}", clock=clock, retention=False) as opened:

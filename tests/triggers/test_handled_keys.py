@@ -19,7 +19,8 @@ from tests.triggers.calls import Calls, cursors, wait_until
 Reopen = Callable[[], sl.Log]
 
 
-@pytest.fixture(params=["memory", "file", "sqlite"])
+# The room knows no store: two are enough, and make test-all has the third.
+@pytest.fixture(params=["memory", "file", pytest.param("sqlite", marks=pytest.mark.heavy)])
 def reopen(request: pytest.FixtureRequest, tmp_path: Path, clock: FakeClock) -> Iterator[Reopen]:
     """Return what closes the log and opens it again; a log in memory stays as it is."""
     opened: list[sl.Log] = []

@@ -11,7 +11,8 @@ from strandline.log import Log
 OpenAgain = Callable[[], Log]
 
 
-@pytest.fixture(params=["memory", "file", "sqlite"])
+# The room knows no store: two are enough, and make test-all has the third.
+@pytest.fixture(params=["memory", "file", pytest.param("sqlite", marks=pytest.mark.heavy)])
 def open_again(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenAgain]:
     """Return what gives the same log each time, as another process would open it."""
     opened: list[Log] = []

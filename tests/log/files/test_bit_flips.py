@@ -17,8 +17,8 @@ from tests.model.damage import contents_of, flip
 from tests.model.disk import Disk
 
 #: Every bit is flipped in torture.
-SAMPLED_BITS = 1_500
-STRIDE = 31
+SAMPLED_BITS = 600
+STRIDE = 61
 KINDS = ("segment", "manifest", "tail", "key", "identities", "lock")
 
 

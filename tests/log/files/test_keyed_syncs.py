@@ -100,6 +100,7 @@ def test_what_a_process_saw_is_durable_once_what_it_put_after_it_is() -> None:
     assert broken_rules(TwoProcesses()) == []
 
 
+@pytest.mark.slow
 def test_a_directory_that_is_not_synced_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     def no_sync(*_: object) -> None:
         pass

@@ -317,8 +317,8 @@ def test_some_replaced_files_of_a_store() -> None:
     assert reported
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", [SEED, pytest.param(10, marks=pytest.mark.heavy)])
+@pytest.mark.heavy
+@pytest.mark.parametrize("seed", [SEED, 10])
 def test_every_replaced_file_of_a_store(seed: int) -> None:
     for number, damage in some(seed, 1):
         boot, is_copy = WAYS[number % len(WAYS)]

@@ -7,19 +7,15 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from functools import cache
 from pathlib import Path
 from typing import Final
 
+from tests.stores.engine_server import NoServerError, new_folder
+from tests.stores.wire import Wire
+
 PATIENCE_S: Final = 60.0
-_MEMORY: Final = "/dev/shm"  # noqa: S108 - The folder in it has a name of its own.
-_FREE_MIN: Final = 1 << 30
-
-
-class NoServerError(Exception):
-    """Why no server can be started here."""
 
 
 def _program() -> str:
@@ -28,14 +24,6 @@ def _program() -> str:
     if found is None:
         raise NoServerError("the package with nats-server is not installed")
     return found
-
-
-def _quick_folder() -> str | None:
-    """Return a folder in memory, where syncing costs nothing: no test cuts the power."""
-    with contextlib.suppress(OSError):
-        if shutil.disk_usage(_MEMORY).free > _FREE_MIN:
-            return _MEMORY
-    return None
 
 
 @cache
@@ -65,10 +53,9 @@ class NatsServer:
     ) -> None:
         if (reason := why_none()) is not None:
             raise NoServerError(reason)
-        self.folder = Path(
-            tempfile.mkdtemp(prefix="strandline-nats-", dir=inside or _quick_folder())
-        )
+        self.folder = new_folder("nats", inside=inside)
         self._process: subprocess.Popen[bytes] | None = None
+        self._wire: Wire | None = None
         self._sync = sync
         self._jetstream = jetstream
         self._limits = limits
@@ -160,8 +147,22 @@ class NatsServer:
 
     def close(self) -> None:
         """Stop it, and remove its folder."""
+        if self._wire is not None:
+            self._wire.close()
         self.kill()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+    @property
+    def wire(self) -> Wire:
+        """A wire that leads to it."""
+        if self._wire is None:
+            self._wire = Wire(self.port)
+        return self._wire
+
+    @property
+    def data(self) -> Path:
+        """Where it keeps what it stores."""
+        return self.folder / "js"
 
     def url(self, log: str | None = None, *, user: str = "app:secret") -> str:
         """Return where a log is."""

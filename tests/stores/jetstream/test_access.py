@@ -10,7 +10,8 @@ import pytest
 import strandline as sl
 from strandline.stores.jetstream.address import PASSWORD_VARIABLE
 from tests.stores.certificates import Authority, why_no_certificates
-from tests.stores.jetstream.server import NatsServer, NoServerError
+from tests.stores.engine_server import NoServerError
+from tests.stores.jetstream.server import NatsServer
 
 pytestmark = [
     pytest.mark.heavy,

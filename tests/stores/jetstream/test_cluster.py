@@ -10,8 +10,8 @@ import pytest
 import strandline as sl
 from strandline.opening import examine
 from strandline.stores.jetstream.address import SYSTEM_VARIABLE
+from tests.stores.engine_server import NoServerError
 from tests.stores.jetstream.cluster import NatsCluster, OneOfThree
-from tests.stores.jetstream.server import NoServerError
 from tests.stores.kills import MortalServer, kill_server_under_writers
 
 PATIENCE_S = 120.0

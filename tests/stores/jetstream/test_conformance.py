@@ -1,7 +1,7 @@
 """Every rule of a log, on a real NATS server with JetStream."""
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -10,6 +10,9 @@ from strandline.log import Log
 from strandline.stores.jetstream import JetStreamStore
 from strandline.testing import FakeClock, conformance
 from tests.stores.jetstream.server import NatsServer
+
+# Heavy until the hang is found that was seen twice on a loaded machine.
+pytestmark = [pytest.mark.slow, pytest.mark.heavy]
 
 OpenLog = Callable[..., Log]
 
@@ -25,22 +28,11 @@ def open_log(new_url: Callable[[], str], server: NatsServer) -> Iterator[OpenLog
         yield open_one
 
 
-def marked(rules: Iterable[Any]) -> list[Any]:
-    """Return the rules, all heavy until the hang is found that was seen on a loaded machine."""
-    return [
-        pytest.param(rule, id=name, marks=pytest.mark.heavy)
-        for rule in rules
-        for name in (conformance.name_of(rule),)
-    ]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("rule", marked(conformance.RULES))
+@pytest.mark.parametrize("rule", conformance.RULES, ids=conformance.name_of)
 def test_rule(rule: conformance.Rule, open_log: OpenLog) -> None:
     rule(open_log)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("rule", marked(conformance.TIMED_RULES))
+@pytest.mark.parametrize("rule", conformance.TIMED_RULES, ids=conformance.name_of)
 def test_timed_rule(rule: conformance.TimedRule, open_log: OpenLog) -> None:
     rule(lambda clock: open_log(clock=clock), FakeClock())

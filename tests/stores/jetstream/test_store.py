@@ -18,7 +18,8 @@ from strandline.stores.jetstream import lane, opened, streams, watching
 from strandline.stores.jetstream.address import PASSWORD_VARIABLE, SYSTEM_VARIABLE
 from strandline.stores.jetstream.topics import JetStreamTopics
 from strandline.values import Topic
-from tests.stores.jetstream.server import NatsServer, NoServerError
+from tests.stores.engine_server import NoServerError
+from tests.stores.jetstream.server import NatsServer
 
 PROJECT = Path(__file__).parents[3]
 

@@ -6,23 +6,18 @@ import shutil
 import signal
 import socket
 import subprocess
-import tempfile
 import time
 from functools import cache
 from pathlib import Path
 from typing import Final
 
+from tests.stores.engine_server import NoServerError, new_folder
+from tests.stores.wire import Wire
 from tools.kafka_jars import NoJarsError, kafka_jars
 
 PATIENCE_S: Final = 90.0
-_MEMORY: Final = "/dev/shm"  # noqa: S108 - The folder in it has a name of its own.
-_FREE_MIN: Final = 2 << 30
 _JAVA_MIN: Final = 17
 _CLUSTER: Final = "AAAAAAAAQACAAAAAAAAAAQ"
-
-
-class NoServerError(Exception):
-    """Why no broker can be started here."""
 
 
 @cache
@@ -44,14 +39,6 @@ def _version(java: str) -> int:
     return 0
 
 
-def _quick_folder() -> str | None:
-    """Return a folder in memory, where syncing costs nothing: no test cuts the power."""
-    with contextlib.suppress(OSError):
-        if shutil.disk_usage(_MEMORY).free > _FREE_MIN:
-            return _MEMORY
-    return None
-
-
 def free_port() -> int:
     """Return a port that nothing listens on."""
     with socket.socket() as found:
@@ -63,7 +50,7 @@ class KafkaServer:
     """A broker in a folder of its own. Several of one `quorum` are a cluster.
 
     A quorum is the ports of the controllers, in the order of the brokers' numbers. Clients can
-    come by a wire, too: `wire` is the port that it passes on to, and its own.
+    come by a wire, too, if it `has_wire`.
     """
 
     def __init__(
@@ -71,20 +58,21 @@ class KafkaServer:
         *,
         number: int = 1,
         quorum: list[int] | None = None,
-        wire: tuple[int, int] | None = None,
+        has_wire: bool = False,
         more: str = "",
     ) -> None:
         try:
             self._libs, self._program = kafka_jars(), _java()
         except NoJarsError as error:
             raise NoServerError(str(error)) from error
-        self.folder = Path(tempfile.mkdtemp(prefix="strandline-kafka-", dir=_quick_folder()))
+        self.folder = new_folder("kafka")
         self._process: subprocess.Popen[bytes] | None = None
         self._number = number
         self._quorum = [free_port()] if quorum is None else quorum
         self.port = free_port()
         self._more = more
-        self._wire = wire
+        self._wired_port = free_port() if has_wire else None
+        self.wire = None if self._wired_port is None else Wire(self._wired_port)
         try:
             self._write_settings()
             self._run("kafka.tools.StorageTool", "format", "-t", _CLUSTER, "-c", "settings")
@@ -98,8 +86,8 @@ class KafkaServer:
         voters = ",".join(f"{i}@127.0.0.1:{port}" for i, port in enumerate(self._quorum, 1))
         copies = min(3, len(self._quorum))
         own = f"PLAINTEXT://127.0.0.1:{self.port}"
-        more = "" if self._wire is None else f",WIRE://127.0.0.1:{self._wire[0]}"
-        shown = "" if self._wire is None else f",WIRE://127.0.0.1:{self._wire[1]}"
+        more = "" if self.wire is None else f",WIRE://127.0.0.1:{self._wired_port}"
+        shown = "" if self.wire is None else f",WIRE://127.0.0.1:{self.wire.port}"
         controller = f"CONTROLLER://127.0.0.1:{self._quorum[self._number - 1]}"
         (self.folder / "settings").write_text(
             f"""
@@ -183,8 +171,15 @@ transaction.state.log.replication.factor={copies}
 
     def close(self) -> None:
         """Stop it, and remove its folder."""
+        if self.wire is not None:
+            self.wire.close()
         self.kill()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+    @property
+    def data(self) -> Path:
+        """Where it keeps what it stores."""
+        return self.folder / "data"
 
     @property
     def address(self) -> str:

@@ -7,7 +7,6 @@ import select
 import shutil
 import signal
 import subprocess
-import tempfile
 import time
 from collections.abc import Iterator
 from functools import cache
@@ -17,12 +16,10 @@ from typing import Any, Final
 
 import psycopg
 
+from tests.stores.engine_server import NoServerError, new_folder
+
 PATIENCE_S: Final = 60.0
 _USER: Final = "lab"
-
-
-class NoServerError(Exception):
-    """Why no server can be started here."""
 
 
 def _binaries() -> Path:
@@ -68,13 +65,14 @@ def _children(pid: int) -> Iterator[int]:
 class PostgresServer:
     """A server in a folder of its own, on a socket there."""
 
-    def __init__(self, *, programs: Path | None = None, **settings: str) -> None:
+    def __init__(
+        self, *, programs: Path | None = None, inside: Path | None = None, **settings: str
+    ) -> None:
         self._programs = _binaries() if programs is None else programs
         self._settings = settings
         self.port: int | None = int(settings["port"]) if "port" in settings else None
         self._as_user = as_ordinary_user()
-        # Short, since the path of a socket is.
-        self.folder = Path(tempfile.mkdtemp(prefix="strandline-pg-", dir="/tmp"))
+        self.folder = new_folder("pg", inside=inside)
         if self._as_user:
             os.chown(self.folder, self._as_user["user"], self._as_user["group"])
         self._process: subprocess.Popen[bytes] | None = None
@@ -104,7 +102,12 @@ class PostgresServer:
 
     def start(self) -> None:
         """Start it, and return once it takes connections."""
-        settings = {"listen_addresses": "", "unix_socket_directories": str(self.folder)}
+        settings = {
+            "listen_addresses": "",
+            "unix_socket_directories": str(self.folder),
+            # Of a killed server, segments of shared memory would stay.
+            "dynamic_shared_memory_type": "mmap",
+        }
         options = [
             part
             for name, value in {**settings, **self._settings}.items()

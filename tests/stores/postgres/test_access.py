@@ -15,7 +15,8 @@ import strandline as sl
 from strandline.opening import examine
 from strandline.stores.postgres import database
 from tests.stores.certificates import Authority, why_no_certificates
-from tests.stores.postgres.server import NoServerError, PostgresServer, as_ordinary_user
+from tests.stores.engine_server import NoServerError
+from tests.stores.postgres.server import PostgresServer, as_ordinary_user
 
 #: Debian's, since the one of the other tests has no TLS.
 PROGRAMS = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))

@@ -9,6 +9,7 @@ import pytest
 from strandline.log import Log
 from strandline.stores.postgres import PostgresStore
 from strandline.testing import FakeClock, conformance
+from tests.conformance.cases import cases
 
 OpenLog = Callable[..., Log]
 
@@ -25,7 +26,7 @@ def open_log(new_url: Callable[[], str]) -> Iterator[OpenLog]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rule", conformance.RULES, ids=conformance.name_of)
+@pytest.mark.parametrize("rule", cases(conformance.RULES))
 def test_rule(rule: conformance.Rule, open_log: OpenLog) -> None:
     rule(open_log)
 

@@ -16,8 +16,9 @@ import strandline as sl
 from strandline.cli.app import app
 from strandline.opening import examine
 from strandline.stores.postgres import removing, watching
+from tests.stores.engine_server import NoServerError
 from tests.stores.postgres.outbox_writers import plain
-from tests.stores.postgres.server import NoServerError, PostgresServer
+from tests.stores.postgres.server import PostgresServer
 
 PROJECT = Path(__file__).parents[3]
 

@@ -11,6 +11,7 @@ from strandline.clock import Clock
 from strandline.log import Log
 from strandline.stores.remote import RemoteStore
 from strandline.testing import FakeClock, conformance
+from tests.conformance.cases import cases
 from tests.logs import file_log, memory_log
 from tests.stores.remote.switchboard import Switchboard
 
@@ -37,16 +38,8 @@ def open_log(
         yield open_one
 
 
-#: What takes ten thousand requests.
-_LONG = {"ten_thousand_appends_read_back_in_order"}
-_RULES = [
-    pytest.param(rule, marks=pytest.mark.heavy) if conformance.name_of(rule) in _LONG else rule
-    for rule in conformance.RULES
-]
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("rule", _RULES, ids=map(conformance.name_of, conformance.RULES))
+@pytest.mark.parametrize("rule", cases(conformance.RULES))
 def test_rule(rule: conformance.Rule, open_log: OpenLog) -> None:
     rule(open_log)
 

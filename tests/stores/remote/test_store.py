@@ -161,6 +161,7 @@ def test_doctor_looks_at_a_server_with_the_rights_of_a_token(
     assert found(None) == {"server": ("failed", "not usable")}
 
 
+@pytest.mark.slow
 def test_a_token_for_some_names_creates_no_topic_of_a_tenant(
     log: Log, switchboard: Switchboard
 ) -> None:

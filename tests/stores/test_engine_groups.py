@@ -1,4 +1,4 @@
-"""Groups over a NATS server: the same rules, by the same keyed area."""
+"""Groups over the servers of engines: the same rules, each by the keyed area of its store."""
 
 from collections.abc import Callable, Iterator
 
@@ -8,8 +8,7 @@ import strandline as sl
 from strandline.testing import FakeClock
 from tests.groups import test_groups as groups
 
-# Heavy until the hang is found that was seen twice on a loaded machine.
-pytestmark = [pytest.mark.slow, pytest.mark.heavy]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
@@ -34,7 +33,7 @@ def log(new_url: Callable[[], str], clock: FakeClock) -> Iterator[sl.Log]:
         groups.test_a_member_that_woke_up_delivers_nothing_before_it_has_looked,
     ],
 )
-def test_a_group_on_jetstream_keeps(
+def test_a_group_keeps(
     rule: Callable[[sl.Log, FakeClock], None], log: sl.Log, clock: FakeClock
 ) -> None:
     rule(log, clock)

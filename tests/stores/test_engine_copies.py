@@ -1,4 +1,4 @@
-"""A log that moves to JetStream, and away from it again."""
+"""A log that moves to a server of an engine, and away from it again."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -8,8 +8,7 @@ import pytest
 import strandline as sl
 from tests.moves.rich_log import content, new_source, trim_some
 
-# Heavy until the hang is found that was seen twice on a loaded machine.
-pytestmark = [pytest.mark.slow, pytest.mark.heavy]
+pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize("is_trimmed", [False, True], ids=["whole", "trimmed"])

@@ -1,0 +1,81 @@
+"""Connections that break while they are made, or end without a word, are made again."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+from unittest import mock
+
+import pytest
+from nats.aio.client import Client
+from nats.errors import ConnectionClosedError
+
+import strandline as sl
+from tests.stores.jetstream.server import NatsServer
+from tests.stores.wire import Wire
+
+pytestmark = [pytest.mark.slow, pytest.mark.heavy]
+
+
+def event(number: int) -> sl.Event:
+    return sl.Event("order", {"n": number})
+
+
+@pytest.fixture
+def wire(server: NatsServer) -> Iterator[Wire]:
+    yield server.wire
+    server.wire.join()
+
+
+@pytest.fixture
+def wired_url(server: NatsServer, wire: Wire, new_url: Callable[[], str]) -> str:
+    """The URL of a log on the server, by way of the wire."""
+    return new_url().replace(f":{server.port}", f":{wire.port}")
+
+
+def test_a_connection_that_breaks_while_it_is_made_is_made_again(
+    wire: Wire, wired_url: str
+) -> None:
+    subscribe = Client.subscribe
+    broken: list[Client] = []
+
+    async def break_once(client: Client, *args: Any, **options: Any) -> Any:
+        if not broken:
+            broken.append(client)
+            await client.close()
+            raise ConnectionClosedError
+        return await subscribe(client, *args, **options)
+
+    async def end_once(client: Client, *args: Any, **options: Any) -> Any:
+        found = await subscribe(client, *args, **options)
+        if len(broken) == 1:
+            broken.append(client)
+            await client.close()
+        return found
+
+    with sl.open(wired_url) as log:
+        log.create_topic("t")
+        for spoiled in (break_once, end_once):
+            with mock.patch.object(Client, "subscribe", spoiled):
+                wire.cut()
+                wire.join()
+                log.append("t", event(0))
+
+    assert len(broken) == 2
+
+
+def test_a_connection_whose_end_the_client_does_not_report_is_made_again(
+    wire: Wire, wired_url: str
+) -> None:
+    connect = Client.connect
+
+    async def connect_silently(client: Client, *args: Any, **options: Any) -> None:
+        del options["closed_cb"]
+        await connect(client, *args, **options)
+
+    with mock.patch.object(Client, "connect", connect_silently), sl.open(wired_url) as log:
+        log.create_topic("t")
+        for number in range(3):
+            wire.cut()
+            wire.join()
+            log.append("t", event(number))
+
+        assert [record.payload["n"] for record in log.read("t", 0, 0)] == [0, 1, 2]
