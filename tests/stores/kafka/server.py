@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import random
 import shutil
 import signal
 import socket
@@ -14,7 +15,9 @@ from typing import Final
 
 from tools.kafka_jars import NoJarsError, kafka_jars
 
-PATIENCE_S: Final = 90.0
+PATIENCE_S: Final = 300.0
+#: Below those that systems give to clients.
+_PORTS: Final = (20_000, 32_000)
 _MEMORY: Final = "/dev/shm"  # noqa: S108 - The folder in it has a name of its own.
 _FREE_MIN: Final = 2 << 30
 _JAVA_MIN: Final = 17
@@ -53,10 +56,16 @@ def _quick_folder() -> str | None:
 
 
 def free_port() -> int:
-    """Return a port that nothing listens on."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
+    """Return a port that nothing listens on, and that no client is given while it is free.
+
+    A client that tries to connect to such a one may be given that very port, and then be
+    connected to itself: the broker could not start again.
+    """
+    while True:
+        port = random.randrange(*_PORTS)
+        with contextlib.suppress(OSError), socket.socket() as found:
+            found.bind(("127.0.0.1", port))
+            return port
 
 
 class KafkaServer:
@@ -160,7 +169,8 @@ transaction.state.log.replication.factor={copies}
                 return
             if time.monotonic() > deadline or not self.is_running:
                 said = (self.folder / "server.out").read_text(errors="replace")
-                raise NoServerError(f"the broker did not start: {said[-2000:]}")
+                state = "in time" if self.is_running else "at all"
+                raise NoServerError(f"the broker did not start {state}: {said[-2000:]}")
             time.sleep(0.02)
 
     @property
