@@ -6,12 +6,16 @@ import os
 import shutil
 import threading
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
 from unittest import mock
 
 import pytest
+from confluent_kafka import OFFSET_INVALID
 
 import strandline as sl
 from strandline.stores.kafka import publishing
+from strandline.stores.kafka.clients import KafkaClients
 from strandline.stores.kafka.partition import KafkaPartition
 from tests.stores.jetstream.wire import Wire
 from tests.stores.kafka.server import KafkaServer, NoServerError, free_port
@@ -96,6 +100,29 @@ def test_a_process_that_is_killed_loses_nothing_and_readers_skip_nothing(
 
 def test_two_logs_append_to_one_partition(new_url: Callable[[], str]) -> None:
     append_from_two_logs(new_url())
+
+
+def test_an_end_that_comes_without_an_offset_is_asked_for_again(
+    new_url: Callable[[], str],
+) -> None:
+    # What the client returns while a partition changes its leader.
+    nothing = SimpleNamespace(offset=OFFSET_INVALID)
+    with sl.open(new_url()) as log:
+        log.create_topic("t")
+        log.append("t", event(0))
+        name, asked = "_answered", itertools.count()
+        answered = getattr(KafkaClients, name)
+
+        def lacking(clients: KafkaClients, futures: Any) -> list[Any]:
+            found = answered(clients, futures)
+            is_keyed = getattr(next(iter(futures)), "topic", ".log").endswith(".log")
+            return found if is_keyed or next(asked) >= 4 else [nothing] * len(found)
+
+        with mock.patch.object(KafkaClients, name, lacking):
+            log.append("t", event(1), expected_offset=1)
+            assert numbers(log) == [0, 1]
+
+        assert next(asked) > 4
 
 
 def overtake(url: str) -> list[int]:

@@ -8,6 +8,7 @@ from concurrent.futures import Future
 from typing import Any, Final, TypeVar
 
 from confluent_kafka import (
+    OFFSET_END,
     Consumer,
     IsolationLevel,
     KafkaError,
@@ -168,8 +169,9 @@ class KafkaClients:
 
     def first_since(self, place: MessagePlace, time_ms: int) -> int | None:
         """Return the offset of the first message of this time or later; None if there is none."""
-        found = self._offsets([place], OffsetSpec.for_timestamp(time_ms))[0]
-        return None if found < 0 else found
+        wanted = OffsetSpec.for_timestamp(time_ms)
+        found = self._offsets([place], wanted, least=OFFSET_END)[0]
+        return None if found == OFFSET_END else found
 
     def fetch_raw(self, place: MessagePlace, at: int, stop: int) -> RawPage:
         """Return messages of others that are there; see `raw_fetching`."""
@@ -270,12 +272,20 @@ class KafkaClients:
     # --- inside ---
 
     def _offsets(
-        self, places: Sequence[MessagePlace], which: OffsetSpec, **more: IsolationLevel
+        self,
+        places: Sequence[MessagePlace],
+        which: OffsetSpec,
+        *,
+        least: int = 0,
+        **more: IsolationLevel,
     ) -> list[int]:
         wanted = {TopicPartition(*place): which for place in places}
         asked = self._admin.list_offsets(wanted, request_timeout=_REQUEST_S, **more)
-        found = self._answered(asked)
-        return [int(each.offset) for each in found]
+        found = [int(each.offset) for each in self._answered(asked)]
+        if min(found) < least:
+            # While a partition changes its leader, an answer may come without an offset.
+            raise LostError(f"a broker gave no offset: {min(found)}")
+        return found
 
     def _answered(self, asked: Mapping[Any, "Future[Any]"]) -> list[Any]:
         """Return the answers of requests in their order; LostError if one does not come."""
