@@ -1,5 +1,6 @@
 """`engine.*`: our log on a server, beside the server's own client without a log."""
 
+import sys
 from collections.abc import Callable, Mapping
 from functools import partial
 
@@ -19,19 +20,25 @@ DURABLE = Durability.DURABLE
 
 
 def entries(sizes: Sizes) -> tuple[Entry, ...]:
-    """Return the entries of `engine.`; none of a server that cannot be started."""
+    """Return the entries of `engine.`; none of a server that cannot be started, which is told."""
     found: list[Entry] = []
-    if postgres_server.why_none() is None:
+    missing = {"postgres": postgres_server.why_none(), "jetstream": nats_server.why_none()}
+    missing["kafka"] = None if are_there() else "no jars, run python -m tools.kafka_jars"
+    for engine, reason in missing.items():
+        if reason is not None:
+            print(f"engine.{engine}.* is left out: {reason}", file=sys.stderr)
+    if missing["postgres"] is None:
         openings: Mapping[str, Opening] = {"ours": postgres.our_log, "psycopg": postgres.BareTable}
         found += _engine("postgres", openings, sizes)
         found.append(engine_tail.postgres_entry(sizes))
-    if nats_server.why_none() is None:
+    if missing["jetstream"] is None:
         openings = {"ours": jetstream.our_log, "nats-py": jetstream.BareStream}
         found += _engine("jetstream", openings, sizes)
         found.append(engine_tail.jetstream_entry(sizes))
-    if are_there():
+    if missing["kafka"] is None:
         openings = {"ours": kafka.our_log, "confluent-kafka": kafka.BareTopic}
         found += _engine("kafka", openings, sizes)
+        found.append(engine_tail.kafka_entry(sizes))
     return tuple(found)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import nats
 import psycopg
+from confluent_kafka import Consumer, TopicPartition
 
 import strandline as sl
 from benchmarks.crew import crew
@@ -19,7 +20,7 @@ from benchmarks.entry import Contender, Entry, now
 from benchmarks.events import Sample, samples
 from benchmarks.latency import latencies_us, publish
 from benchmarks.sizes import Sizes
-from benchmarks.stores import jetstream, postgres
+from benchmarks.stores import jetstream, kafka, postgres
 from benchmarks.stores.ours import TOPIC, OurLog
 from strandline.values import Durability
 
@@ -45,6 +46,12 @@ def jetstream_entry(sizes: Sizes) -> Entry:
         sizes.tail_events,
         consumer=BAR,
     )
+
+
+def kafka_entry(sizes: Sizes) -> Entry:
+    """Return `engine.kafka.tail`, beside a consumer of the partition."""
+    ways = {"ours": _ours_on_kafka, "consumer": _kafka_consumer}
+    return _entry("kafka", ways, sizes.tail_events, consumer=BAR)
 
 
 def _entry(
@@ -79,6 +86,11 @@ def _ours_on_jetstream(events: int) -> float:
     url = jetstream.server().url(f"tail{next(jetstream.NUMBERS)}")
     log = sl.open(url, system_url=jetstream.server().system_url)
     return _ours(url, OurLog(log, DURABLE), events)
+
+
+def _ours_on_kafka(events: int) -> float:
+    url = kafka.server().url(f"tail{next(kafka.NUMBERS)}")
+    return _ours(url, OurLog(sl.open(url), DURABLE), events)
 
 
 def _ours(url: str, log: OurLog, events: int) -> float:
@@ -152,3 +164,28 @@ def follow_stream(parent: Connection, where: str, events: int) -> None:
         return came
 
     parent.send(asyncio.run(follow()))
+
+
+# --- Kafka without a log ---
+
+
+def _kafka_consumer(events: int) -> float:
+    with closing(kafka.BareTopic(Path(), DURABLE)) as topic:
+        return _delivered(topic.append, _follow_topic, topic.name, events)
+
+
+def _follow_topic(parent: Connection, where: str, events: int) -> None:
+    address, topic = where.split(" ")
+    came: list[float] = []
+    with closing(Consumer({"bootstrap.servers": address, "group.id": "tail"})) as consumer:
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        # Connected before the first message is sent.
+        consumer.get_watermark_offsets(TopicPartition(topic, 0), 60)
+        parent.send("ready")
+        while len(came) < events:
+            message = consumer.poll(60)
+            assert message is not None
+            assert message.error() is None, message.error()
+            msgspec.json.decode(message.value() or b"")
+            came.append(now())
+    parent.send(came)

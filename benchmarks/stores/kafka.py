@@ -19,7 +19,7 @@ from benchmarks.stores.ours import OurLog
 from strandline.values import Durability
 from tests.stores.kafka.server import KafkaServer
 
-_numbers = count()
+NUMBERS = count()
 
 
 @cache
@@ -33,7 +33,7 @@ def server() -> KafkaServer:
 def our_log(path: Path, durability: Durability) -> OurLog:
     """Open a new log on the broker."""
     del path
-    return OurLog(sl.open(server().url(f"log{next(_numbers)}")), durability)
+    return OurLog(sl.open(server().url(f"log{next(NUMBERS)}")), durability)
 
 
 class BareTopic:
@@ -42,7 +42,7 @@ class BareTopic:
     def __init__(self, path: Path, durability: Durability) -> None:
         del path, durability
         self._local = threading.local()
-        self._topic = f"events{next(_numbers)}"
+        self._topic = f"events{next(NUMBERS)}"
         settings = {"flush.messages": "1", "retention.ms": "-1"}
         made = NewTopic(self._topic, 1, 1, config=settings)
         admin = AdminClient({"bootstrap.servers": server().address})
@@ -55,6 +55,11 @@ class BareTopic:
             self._local.producer = Producer({**settings, "enable.idempotence": True})
         producer: Producer = self._local.producer
         return producer
+
+    @property
+    def name(self) -> str:
+        """Where a reader in another process finds it: a broker and the topic."""
+        return f"{server().address} {self._topic}"
 
     def append(self, sample: Sample) -> None:
         self.append_encoded([_message(sample)])

@@ -75,6 +75,8 @@ class Demo:
         plan = self._plan
         with ExitStack() as stack:
             log = stack.enter_context(sl.open(plan.url))
+            if log.topics():
+                raise SystemExit("the log of DEMO_URL has topics already: name one without any")
             for topic in TOPICS:
                 log.create_topic(topic, partitions=PARTITIONS)
             view = stack.enter_context(open_spending(plan, log))

@@ -123,7 +123,8 @@ def joining(spark: SparkSession, plan: Plan) -> DataStreamWriter:
         f.to_json(f.struct("order", "country", "cents")).alias("payload"),
         f.col("paid_at").alias("occurred_at"),
     )
-    return rows.writeStream.format("strandline").option("path", plan.url).option("topic", PAID)
+    writer = rows.writeStream.format("strandline").option("path", plan.url)
+    return writer.options(topic=PAID, **plan.staging)
 
 
 def summing(spark: SparkSession, plan: Plan) -> DataStreamWriter:

@@ -29,15 +29,18 @@ class Plan:
     folder: str
     events: int
     seed: int = 2026
+    #: The log, if it is not below the folder.
+    elsewhere: str = ""
 
     @classmethod
     def of_environment(cls) -> Self:
-        """Return what DEMO_EVENTS and DEMO_FOLDER ask for."""
+        """Return what DEMO_EVENTS, DEMO_FOLDER and DEMO_URL ask for."""
         wanted = os.environ.get("DEMO_EVENTS") or str(EVENTS_DEFAULT)
         if not wanted.isdecimal() or int(wanted) < EVENTS_MIN:
             raise SystemExit(f"DEMO_EVENTS is a number, {EVENTS_MIN} or more: {wanted!r} is not")
         folder = os.environ.get("DEMO_FOLDER") or str(_ROOT / ".cache" / "demo")
-        return cls(os.path.abspath(folder), int(wanted))
+        elsewhere = os.environ.get("DEMO_URL", "")
+        return cls(os.path.abspath(folder), int(wanted), elsewhere=elsewhere)
 
     @classmethod
     def load(cls, folder: str) -> Self:
@@ -56,7 +59,14 @@ class Plan:
 
     @property
     def url(self) -> str:
-        return f"file:{self.path('events')}"
+        return self.elsewhere or f"file:{self.path('events')}"
+
+    @property
+    def staging(self) -> dict[str, str]:
+        """Where Spark's sink stages rows, if the log has no folder."""
+        if not self.elsewhere or self.elsewhere.startswith(("file:", "sqlite:")):
+            return {}
+        return {"stagingLocation": f"file://{self.path('staging')}"}
 
     @property
     def store(self) -> str:

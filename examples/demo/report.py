@@ -115,7 +115,7 @@ def _tell_steps(console: Console, found: Findings) -> None:
 def _tell_files(console: Console, plan: Plan) -> None:
     console.print()
     names = {
-        "the log": "events",
+        **({} if plan.elsewhere else {"the log": "events"}),
         "Parquet": "cold",
         "the table": REVENUE,
         "the picture": PICTURE,

@@ -55,6 +55,22 @@ def test_a_day_is_the_same_each_time_and_has_its_troubles() -> None:
     assert any(offer.is_double for offer in offers)
 
 
+def test_the_log_may_be_elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("DEMO_FOLDER", str(tmp_path))
+    assert (Plan.of_environment().url, Plan.of_environment().staging) == (
+        f"file:{tmp_path}/events",
+        {},
+    )
+    monkeypatch.setenv("DEMO_URL", "postgresql://app@db/shop")
+
+    plan = Plan.of_environment()
+    plan.save()
+
+    assert plan.url == "postgresql://app@db/shop"
+    assert plan.staging == {"stagingLocation": f"file://{tmp_path}/staging"}
+    assert Plan.load(str(tmp_path)) == plan
+
+
 @pytest.mark.heavy
 @pytest.mark.timeout(1500)
 @pytest.mark.usefixtures("quick_spark")

@@ -1,6 +1,6 @@
 """Commands about topics: which there are, making one, what it holds, removing its oldest."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -21,11 +21,17 @@ from strandline.cli.options import (
     topic_of,
 )
 from strandline.cli.screen import show, show_fields, show_json, show_table
-from strandline.values import InvalidError, Mode, TrimReport, ValueKind
+from strandline.values import InvalidError, Mode, TopicOptions, TrimReport, ValueKind
 from strandline.values.json_forms import log_json, topic_json, trim_json
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 _Kind = Annotated[
-    ValueKind, typer.Option("--kind", "-k", help="What its records hold.", case_sensitive=False)
+    ValueKind | None,
+    typer.Option(
+        "--kind", "-k", help="What its records hold, event if not given.", case_sensitive=False
+    ),
 ]
 
 
@@ -71,7 +77,7 @@ def topics(
         $ strandline describe orders --json""",
     answers="of a log {id, backend, location, durability_max, topics, partitions, records, "
     "size_bytes}; of a topic {name, tenant, id, kind, created_at, retention_age_s, "
-    "retention_bytes, limit_bytes, proof, payload_schema, records, size_bytes, "
+    "retention_bytes, limit_bytes, proof, payload_schema, source, records, size_bytes, "
     "partitions: [{partition, low, high, durable}, …]}.",
 )
 def describe(
@@ -116,9 +122,10 @@ def create(
     *,
     url: Url = None,
     partitions: Annotated[
-        int, typer.Option("--partitions", metavar="N", min=1, help="How many, for good.")
-    ] = 1,
-    kind: _Kind = ValueKind.EVENT,
+        int | None,
+        typer.Option("--partitions", metavar="N", min=1, help="How many, 1 if not given."),
+    ] = None,
+    kind: _Kind = None,
     retention_age: Annotated[
         str | None,
         typer.Option(metavar="AGE", help="Remove records older than this, such as 30d."),
@@ -138,6 +145,10 @@ def create(
         str | None,
         typer.Option(metavar="FIELDS", help="What payloads have, such as `amount BIGINT`."),
     ] = None,
+    source: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="The topic of Kafka's, which other programs write."),
+    ] = None,
     tenant: Tenant = None,
     json: Json = False,
 ) -> None:
@@ -145,26 +156,28 @@ def create(
 
     A topic that exists with the same settings is left as it is.
     """
+    chosen: TopicOptions = {
+        "retention_age_s": None if retention_age is None else parse_age(retention_age),
+        "retention_bytes": None if retention_bytes is None else parse_size(retention_bytes),
+        "limit_bytes": None if limit_bytes is None else parse_size(limit_bytes),
+        "proof": proof,
+        "payload_schema": None if payload is None else _payload_schema(payload),
+        "source": source,
+    }
+    if partitions is not None:
+        chosen["partitions"] = partitions
+    if kind is not None:
+        chosen["value_kind"] = kind
     with opened(url, Mode.WRITE) as log:
-        made = log.create_topic(
-            topic,
-            partitions=partitions,
-            value_kind=kind,
-            retention_age_s=None if retention_age is None else parse_age(retention_age),
-            retention_bytes=None if retention_bytes is None else parse_size(retention_bytes),
-            limit_bytes=None if limit_bytes is None else parse_size(limit_bytes),
-            proof=proof,
-            payload_schema=None if payload is None else _payload_schema(payload),
-            tenant=tenant,
-        )
-        found = topic_json(log.describe_topic(made))
+        found = log.describe_topic(log.create_topic(topic, tenant=tenant, **chosen))
     if json:
-        show_json(found)
+        show_json(topic_json(found))
     else:
-        show(f"{topic}: {kind}, {partitions} partition{'s' if partitions > 1 else ''}")
+        count = found.settings.partitions
+        show(f"{topic}: {found.settings.value_kind}, {count} partition{'s' if count > 1 else ''}")
 
 
-def _payload_schema(fields: str) -> object:
+def _payload_schema(fields: str) -> "pa.Schema":
     from strandline.values.payload_text import parse_payload_schema  # noqa: PLC0415 It needs Arrow.
 
     return parse_payload_schema(fields)

@@ -30,7 +30,14 @@ from strandline.log.loop_thread import LoopThread
 from strandline.log.metrics import LogMetrics, StoreMetrics, TopicMetrics
 from strandline.log.off_loop import Opening
 from strandline.log.open_state import OpenState
-from strandline.log.parts import LogParts, check_blocking, check_log, count_partitions, parts_of
+from strandline.log.parts import (
+    LogParts,
+    check_blocking,
+    check_log,
+    count_partitions,
+    has_holes,
+    parts_of,
+)
 from strandline.log.ranges import ReadLimits, ReadRange, check_range
 from strandline.log.receipts import Receipt, Receipts
 from strandline.log.record_lists import ListReads, RecordList, StoredRecord, admit
@@ -155,6 +162,7 @@ __all__ = [
     "check_range",
     "count_partitions",
     "dropped",
+    "has_holes",
     "is_erased",
     "parts_of",
 ]

@@ -9,6 +9,7 @@ from strandline.log.metrics import StoreMetrics
 from strandline.log.quotas import Quotas
 from strandline.log.registering import check_starts
 from strandline.log.results import TopicName, Value
+from strandline.log.sources import check_own, check_sources
 from strandline.log.store import (
     DurableStore,
     MeasuredStore,
@@ -70,10 +71,13 @@ class Access:
         """Return the topic to append to; one that is unknown is created, where that is asked."""
         self.check_may_append(topic)
         try:
-            return self.find(topic)
+            found = self.find(topic)
         except InvalidError:
             if not self._auto_create or isinstance(topic, Topic) or not values:
                 raise
+        else:
+            check_own(found)
+            return found
         return self.create(topic, None, TopicSettings(value_kind=kind_of(values[0])))
 
     def create(
@@ -82,6 +86,7 @@ class Access:
         """Return the topic that is there, or a new one."""
         name = check_new_name(name, internal=check_flag("internal", internal))
         check_settings(name, settings)
+        check_sources(self._store, settings)
         whose = parse_tenant(tenant)
         self.check_mode(Mode.CONSUME if internal else Mode.WRITE)
         self._quotas.admit_topic(whose, name)

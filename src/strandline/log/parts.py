@@ -7,6 +7,7 @@ from strandline.clock import Clock, SystemClock
 from strandline.log.broker import Broker
 from strandline.log.metrics import LogCounts
 from strandline.log.quotas import Quotas
+from strandline.log.sources import check_has_no_holes
 from strandline.log.store import Store, StoreTier
 from strandline.values import InvalidError, Mode, Topic
 
@@ -69,6 +70,19 @@ def count_partitions(log: "Log", topic: Topic) -> int:
     """Return how many partitions a topic has now; 0 if it was dropped. At little cost."""
     found = parts_of(log).store.find_topic(topic.tenant, topic.name, fresh=True)
     return 0 if found is None or found.topic.id != topic.id else found.settings.partitions
+
+
+def has_holes(log: "Log", topic: Topic) -> bool:
+    """Whether offsets of a topic may be missing: other programs write it. See design 0131."""
+    found = parts_of(log).store.find_topic_id(topic.id)
+    return found is not None and found.settings.source is not None
+
+
+def check_dense(log: "Log", topic: Topic, what: str) -> None:
+    """Raise InvalidError for what needs a record at each offset, where a topic may have holes."""
+    found = parts_of(log).store.find_topic_id(topic.id)
+    if found is not None:
+        check_has_no_holes(found, what)
 
 
 def check_may_consume(log: "Log") -> None:

@@ -7,6 +7,7 @@ from strandline.clock import Clock
 from strandline.log.cursors import ConsumerCursors
 from strandline.log.draft import size_of
 from strandline.log.ranges import ReadRange, check_not_beyond
+from strandline.log.sources import source_of
 from strandline.log.store import PartitionState, Store, StoredTopic
 from strandline.log.terms import check_durable, latest_before
 from strandline.values import (
@@ -113,6 +114,8 @@ def offset_at(
 
     Timestamps never fall within a partition, so that a few single reads find it.
     """
+    if topic.settings.source is not None:
+        return source_of(store).offset_since(topic, partition, timestamp_us)
     for run in store.segments(topic, partition):
         if run.last_timestamp_us < timestamp_us:
             continue

@@ -90,6 +90,8 @@ class Capabilities:
     """Whether records are kept in segments that can be sealed, see `SegmentedStore`."""
     has_selection: bool = False
     """Whether the store can tell which records are not wanted, see `SelectingStore`."""
+    has_sources: bool = False
+    """Whether topics that other programs write can be read, see `SourceStore`."""
     has_transactions: bool = False
     """Whether appends and rows of the caller's own can be committed together, see
     `TransactionalStore`."""

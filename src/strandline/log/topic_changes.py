@@ -10,6 +10,7 @@ from strandline.log.erasing import erase
 from strandline.log.numbers import check_flag, check_whole
 from strandline.log.results import TopicName
 from strandline.log.retention import Retention
+from strandline.log.sources import check_own
 from strandline.log.store import Reach, Store, StoredTopic
 from strandline.log.topic_lane import ROUTE_CHECK_S
 from strandline.log.topics import change_of_limits, is_internal_name
@@ -83,6 +84,7 @@ class TopicChanges:
         before, force = check_whole("before", before), check_flag("force", force)
         found, number = self._access.partition(topic, partition)
         self._access.check_mode(Mode.CONSUME if is_internal_name(found.topic.name) else Mode.WRITE)
+        check_own(found)
         return self._retention.trim(found, number, before, force=force)
 
     def evict(self, topic: TopicName, partition: int, before: int) -> Offset:
@@ -91,6 +93,7 @@ class TopicChanges:
         before = check_whole("before", before)
         self._access.check_mode(Mode.WRITE)
         found, number = self._access.partition(topic, partition)
+        check_own(found)
         return self._retention.evict(found, number, before)
 
     def seal(self, topic: TopicName) -> int:
@@ -107,10 +110,12 @@ class TopicChanges:
         check_may_shorten(topic)
         self._access.check_mode(Mode.WRITE)
         found = self._access.find(topic, fresh=True)
+        check_own(found)
         return [self._retention.apply(found, each) for each in range(found.settings.partitions)]
 
     def _change(
         self, found: StoredTopic, change: Callable[[TopicSettings], TopicSettings]
     ) -> StoredTopic:
+        check_own(found)
         self._store.change_settings(found, change)
         return self._access.find(found.topic, fresh=True)

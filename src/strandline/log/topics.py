@@ -105,8 +105,13 @@ def unknown_topic(name: str, names: Iterable[str]) -> InvalidError:
 def topic_settings(options: TopicOptions, metadata: tuple[tuple[str, str], ...]) -> TopicSettings:
     """Return the settings that a call of `create_topic` asks for."""
     check_options("create_topic", options, TopicOptions.__optional_keys__)
-    kind = ValueKind.parse(options.get("value_kind", ValueKind.EVENT))
     chosen: dict[str, Any] = {**options}
+    if options.get("source") is not None:
+        if "partitions" in options:
+            say = "a topic that other programs write has the partitions that they gave it, leave"
+            raise InvalidError(f"{say} partitions out", source=options["source"])
+        chosen.setdefault("value_kind", ValueKind.BYTES)
+    kind = ValueKind.parse(chosen.get("value_kind", ValueKind.EVENT))
     declared = chosen.pop("payload_schema", None)
     if chosen.get("schema") is not None and kind is not ValueKind.BATCH:
         raise InvalidError(

@@ -8,6 +8,7 @@ from strandline.backups import LogCopy, LogLocation
 from strandline.log import Log, Store, StoredTopic, parts_of
 from strandline.log.copies import CopiedPartition
 from strandline.log.cursors import ConsumerCursors
+from strandline.log.sources import check_has_no_holes
 from strandline.moves.given_ids import GivenIds
 from strandline.moves.topic_move import TopicMove, kept_of
 from strandline.opening import is_shared, open_log, place_url
@@ -105,13 +106,17 @@ class _LogMove:
                 "the target is a log of its own, copy to a place where there is none",
                 target=self._new.url,
             )
+        for topic in self._old.topics():
+            if self._chosen is not None and topic.topic.name in self._chosen:
+                check_has_no_holes(topic, "a copy")
         known = {topic.topic.name for topic in self._old.topics()}
         if self._chosen is not None and (unknown := sorted(self._chosen - known)):
             raise InvalidError("there are no such topics", topics=unknown)
 
     def _topics(self) -> list[StoredTopic]:
         chosen = self._chosen
-        each = (t for t in self._old.topics() if chosen is None or t.topic.name in chosen)
+        own = (t for t in self._old.topics() if t.settings.source is None)
+        each = (t for t in own if chosen is None or t.topic.name in chosen)
         return sorted(each, key=lambda topic: (topic.topic.tenant or "", topic.topic.name))
 
     def _move(self, topic: StoredTopic) -> list[CopiedPartition]:

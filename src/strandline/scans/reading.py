@@ -86,6 +86,9 @@ def read_of(log: Log, topic: Topic, where: str, tenant: str | None) -> ScanRead:
     bounds = [
         replace(each, column=picked.stored_as(each.column)) for each in picked.predicate.bounds
     ]
+    if settings.source is not None:
+        # Timestamps of others may fall.
+        bounds = [each for each in bounds if each.column != "_timestamp"]
     within = {
         partition: narrowed(log, (topic, partition), *span, bounds)
         for partition, span in ranges.items()

@@ -69,6 +69,7 @@ class ShownTopic(msgspec.Struct):
     limit_bytes: int | None
     proof: bool
     payload_schema: dict[str, str] | None
+    source: str | None
     records: int
     size_bytes: int
     partitions: list[ShownMarks]

@@ -16,6 +16,7 @@ class TopicValue(msgspec.Struct, array_like=True, frozen=True):
     tenant: str | None
     settings: bytes
     created_at_us: int
+    source_id: str | None = None
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -25,13 +26,18 @@ class EngineTopic:
     topic: Topic
     settings: TopicSettings
     created_at_us: int
+    #: What the engine knows the source by, where other programs write the topic.
+    source_id: str | None = None
 
 
 def encode_topic(topic: EngineTopic) -> bytes:
     """Return a topic as it is stored."""
     identity, settings = topic.topic, topic.settings.to_json()
     return msgspec.msgpack.encode(
-        TopicValue(identity.id, identity.name, identity.tenant, settings, topic.created_at_us)
+        TopicValue(
+            *(identity.id, identity.name, identity.tenant, settings, topic.created_at_us),
+            topic.source_id,
+        )
     )
 
 
@@ -41,6 +47,7 @@ def decode_topic(value: bytes, subject: str, sequence: int) -> EngineTopic:
         found = msgspec.msgpack.decode(value, type=TopicValue)
         tenant = None if found.tenant is None else Tenant(found.tenant)
         settings = TopicSettings.from_json(found.settings)
-        return EngineTopic(Topic(found.name, found.id, tenant), settings, found.created_at_us)
+        named = Topic(found.name, found.id, tenant)
+        return EngineTopic(named, settings, found.created_at_us, found.source_id)
     except (msgspec.DecodeError, msgspec.ValidationError, InvalidError) as error:
         raise CorruptError("this topic cannot be read", file=subject, position=sequence) from error

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from strandline.clock import Clock, SystemClock
 from strandline.groups import LEASE_S_MIN, AssignmentEvent, Membership
-from strandline.log import Log, count_partitions, parts_of
+from strandline.log import Log, count_partitions, has_holes, parts_of
 from strandline.log.queue_depth import check_count
 from strandline.subscriptions.acks import Acks
 from strandline.subscriptions.consumer_name import ConsumerName
@@ -82,7 +82,7 @@ def consumer_parts(log: Log, whose: ConsumerName, settings: ConsumerSettings) ->
         commit_every_s=settings.commit_every_s,
         on_lost=membership.doubt,
     )
-    passed_over = PassedOver(counting, acks, settings.where)
+    passed_over = PassedOver(counting, acks, is_screened=_is_screened(log, topic, settings))
     expect = redriven.expect if settings.takes_redriven else _expect_nothing
     dead_letters = DeadLettering(log, whose, counting, acks, expect)
     assignment, blocks = subscription.assignment, settings.blocks_keys
@@ -194,6 +194,10 @@ def checked_count(name: str, count: int | None) -> int | None:
 
 def _count_of(log: Log, topic: Topic) -> Callable[[], int]:
     return lambda: count_partitions(log, topic)
+
+
+def _is_screened(log: Log, topic: Topic, settings: ConsumerSettings) -> bool:
+    return bool(settings.where.strip()) or has_holes(log, topic)
 
 
 def _expect_nothing() -> None:

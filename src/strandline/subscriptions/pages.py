@@ -73,6 +73,7 @@ class Pages:
         records_max: int,
         durable_only: bool,
         screens: Mapping[Topic, Screen] | None = None,
+        sparse: Collection[Topic] = (),
         delivers_failed: bool = False,
         is_remote: bool = False,
         on_poll: Callable[[], None] | None = None,
@@ -85,6 +86,8 @@ class Pages:
         self._records_max = records_max
         self._durable_only = durable_only
         self._screens = screens
+        #: The topics whose offsets have holes, which are passed over like what is not wanted.
+        self._sparse = sparse
         #: Whether a record on which a predicate fails is an item; else it raises the error.
         self._delivers_failed = delivers_failed
         #: Whether every look at the log is a look over a network.
@@ -101,7 +104,7 @@ class Pages:
         self._page: deque[Record | FailedRecord] = deque()
         """With screens, only the records that match, and those on which the predicate fails."""
         self._page_end: int | None = None
-        """With screens, the end of the page that is buffered, also if nothing of it matches."""
+        """With screens or holes, the end of the page that is buffered, also if it is empty."""
         self._cursor: Cursor | None = None
         self._poll_at = clock.monotonic() + POLL_S
         self._is_filling = False
@@ -287,7 +290,9 @@ class Pages:
 
     def _read(self, cursor: Cursor) -> None:
         limits = PageLimits(self._records_max, PAGE_BYTES_MAX, self._durable_only)
-        if self._screens is None:
+        if cursor.place.topic in self._sparse:
+            self._read_sparse(cursor, limits)
+        elif self._screens is None:
             self._page.extend(self._log.read(*cursor.place, cursor.next, **limits._asdict()))
         else:
             self._read_screened(cursor, self._screens[cursor.place.topic], limits)
@@ -298,6 +303,16 @@ class Pages:
         if len(self._cursors) > 1:
             # A partition that never runs dry must not keep the hints of others from being taken.
             self._check_marks()
+
+    def _read_sparse(self, cursor: Cursor, limits: PageLimits) -> None:
+        """Read on to the next records, or to the end if there are only holes before it."""
+        marks = self._log.marks(*cursor.place)
+        end = marks.durable if limits.durable_only else marks.high
+        if end <= cursor.next:
+            return
+        read = self._log.read(*cursor.place, cursor.next, end, **limits._asdict())
+        self._page.extend(read)
+        self._page_end = self._page[-1].offset + 1 if self._page else end
 
     def _read_screened(self, cursor: Cursor, screen: Screen, limits: PageLimits) -> None:
         if self._is_sparse and not limits.durable_only:

@@ -18,11 +18,11 @@ class PassedOver:
     after a restart everything would be looked through again.
     """
 
-    def __init__(self, counting: Counting, acks: Acks, where: str) -> None:
+    def __init__(self, counting: Counting, acks: Acks, *, is_screened: bool) -> None:
         self._counting = counting
         self._acks = acks
-        self.is_screened: Final = bool(where.strip())
-        """Whether there is a predicate at all."""
+        self.is_screened: Final = is_screened
+        """Whether there is a predicate at all, or a topic with holes."""
         self.count: int = 0
         """How many records were passed over."""
         self._is_unstored = False
@@ -43,6 +43,14 @@ class PassedOver:
             if outstanding is None:
                 return
             self.note_locked(outstanding, end)
+
+    def note_gone(self, partition: int, offset: int) -> None:
+        """A record that was delivered is no longer there, and needs no ack."""
+        with self._counting.lock:
+            outstanding = self._counting.outstanding.get(partition)
+            if outstanding is not None and outstanding.is_outstanding(offset):
+                outstanding.settle([offset])
+                self._is_unstored = True
 
     def note_locked(self, outstanding: Outstanding, end: int) -> None:
         """Do the same for a caller that holds the lock."""

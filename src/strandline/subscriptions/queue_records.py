@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from strandline.log import Log
+from strandline.log.parts import check_dense
 from strandline.subscriptions.cursor import TopicPartition
 from strandline.subscriptions.pages import PAGE_BYTES_MAX
 from strandline.subscriptions.screening import Screen
@@ -42,6 +43,7 @@ class QueueRecords:
     """
 
     def __init__(self, log: Log, topic: Topic, screen: Screen | None = None) -> None:
+        check_dense(log, topic, "a work queue")
         self._log = log
         self._topic = topic
         self._screen = screen

@@ -98,11 +98,11 @@ def subscribe(
     depth = log.queue_depth if read_ahead is None else check_count("read_ahead", read_ahead)
     check_flag("markers", markers)
     check_flag("durable_only", durable_only)
-    topics = _topics(log, topic)
+    topics, sparse = _topics(log, topic)
     starts = collapse(_asked(topics, start, partitions))
     if isinstance(start, int) and len(starts) > 1:
         raise InvalidError("an offset is one partition's, give a mapping with one for each")
-    reader = _Reader(consumer, parse_tenant(tenant), markers, durable_only, depth)
+    reader = _Reader(consumer, parse_tenant(tenant), markers, durable_only, depth, sparse)
     added = None
     if partitions is None and not isinstance(start, Mapping):
         added = AddedPartitions(log, topics, start, consumer, reader.tenant)
@@ -123,8 +123,8 @@ def records_for_consumer(
 ) -> Subscription[Record | FailedRecord]:
     """Return the records of no partition yet that match; those on which `where` fails, too."""
     depth = log.queue_depth if read_ahead is None else check_count("read_ahead", read_ahead)
-    topics = _topics(log, topic)
-    reader = _Reader(consumer, tenant, False, False, depth, delivers_failed=True)
+    topics, sparse = _topics(log, topic)
+    reader = _Reader(consumer, tenant, False, False, depth, sparse, delivers_failed=True)
     screens = screens_for(log, topics, where)
     return _opened(log, topics, screens, reader, clock=clock, added=None)
 
@@ -137,6 +137,8 @@ class _Reader(NamedTuple):
     markers: bool
     durable_only: bool
     depth: int
+    #: The topics whose offsets have holes.
+    sparse: frozenset[Topic]
     delivers_failed: bool = False
 
 
@@ -164,6 +166,7 @@ def _opened(
         records_max=reader.depth,
         durable_only=durable_only,
         screens=screens,
+        sparse=reader.sparse,
         delivers_failed=reader.delivers_failed,
         is_remote=parts_of(log).store.capabilities.reach is Reach.NETWORK,
         on_poll=None if added is None else partial(added.look, assignment),
@@ -192,12 +195,17 @@ def _begun(
     return made
 
 
-def _topics(log: Log, names: TopicName | Sequence[TopicName]) -> Mapping[Topic, int]:
+def _topics(
+    log: Log, names: TopicName | Sequence[TopicName]
+) -> tuple[Mapping[Topic, int], frozenset[Topic]]:
+    """Return topics with the counts of their partitions, and which of them have holes."""
     each = [names] if isinstance(names, str | Topic) else check_items("topic", names)
     topics = [log.topic(name) for name in each]
     if not topics:
         raise InvalidError("subscribe to at least one topic")
-    return {topic: log.describe_topic(topic).settings.partitions for topic in topics}
+    settings = {topic: log.describe_topic(topic).settings for topic in topics}
+    sparse = frozenset(topic for topic, each in settings.items() if each.source is not None)
+    return {topic: each.partitions for topic, each in settings.items()}, sparse
 
 
 def screens_for(log: Log, topics: Iterable[Topic], where: str) -> Mapping[Topic, Screen] | None:

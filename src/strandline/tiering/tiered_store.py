@@ -17,6 +17,7 @@ from strandline.log.history import Damage, History, Piece
 from strandline.log.ranges import ReadRange
 from strandline.log.results import Batches
 from strandline.log.selecting_store import RecordBound, SelectingStore
+from strandline.log.sources import source_of
 from strandline.log.store import (
     DurableStore,
     Erased,
@@ -51,6 +52,7 @@ from strandline.values import (
     TrimmedError,
 )
 from strandline.values.prompt import prompt_text
+from strandline.values.widening import fitted_batch
 
 _logger = logging.getLogger("strandline")
 #: What is in memory no trim can overtake.
@@ -138,6 +140,8 @@ class TieredStore:
             self.metrics: Final = cast("MeasuredStore", hot).metrics
         if hot.capabilities.has_segments:
             self.seal: Final = cast("SegmentedStore[StoredTopic]", hot).seal
+        if hot.capabilities.has_sources:
+            self.offset_since: Final = source_of(hot).offset_since
         if hot.capabilities.has_transactions:
             self.transaction: Final = cast("TransactionalStore", hot).transaction
         if hot.capabilities.moves:
@@ -304,6 +308,9 @@ class TieredStore:
         found = self._hot.find_topic(topic.tenant, topic.name)
         if found is None or found.topic != topic:
             raise InvalidError("this topic was dropped", topic=topic.name)
+        if found.settings.source is not None:
+            hot = self._hot.read_batches(found, partition, ReadRange(start, end))
+            return (fitted_batch(batch, schema) for batch in hot)
         state = self._hot.state(found, partition)
         place, kind = partition_of(topic, partition), found.settings.value_kind
         cold = Wanted(place, kind, start, end, None, durable_only=False)

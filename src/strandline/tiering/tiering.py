@@ -8,6 +8,7 @@ from uuid import UUID
 
 from strandline.clock import Clock, SystemClock
 from strandline.log import Log, TopicName
+from strandline.log.parts import check_dense
 from strandline.tiering.catalogue import SegmentCatalogue, saved_catalogue
 from strandline.tiering.compacting import COMPACT_BYTES, GRACE_S, merges_of, uniform_parts
 from strandline.tiering.copying import PIECE_BYTES, PIECE_RECORDS, CopyDraft, read_piece
@@ -175,6 +176,7 @@ def _begun(
         if catalogue is None:
             catalogue = stack.enter_context(saved_catalogue(log, clock))
         run = TieringRun(log, objects, catalogue, progress, clock or SystemClock())
+        check_dense(log, found, "a tier")
         count = log.describe_topic(found).settings.partitions
         places = [partition_of(found, number) for number in range(count)]
         catalogue.follow(places)

@@ -69,6 +69,7 @@ from strandline.values.position import (
 from strandline.values.proof import ProofFinding, ProofHead, ProofReport
 from strandline.values.quota import Quota, QuotaLimits, QuotaUsage
 from strandline.values.record import Record
+from strandline.values.source_message import SourceMessage
 from strandline.values.tenant import Tenant, parse_tenant
 from strandline.values.topic import (
     EARLIEST,
@@ -136,6 +137,7 @@ __all__ = [
     "RejectedError",
     "RetentionStatus",
     "Segment",
+    "SourceMessage",
     "Start",
     "StartName",
     "StrandlineError",

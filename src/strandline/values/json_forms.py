@@ -66,6 +66,7 @@ def topic_json(found: TopicDescription) -> dict[str, object]:
         "limit_bytes": settings.limit_bytes,
         "proof": settings.proof,
         "payload_schema": settings.shown_payload_schema(),
+        "source": settings.source,
         "records": found.records,
         "size_bytes": found.size_bytes,
         "partitions": [

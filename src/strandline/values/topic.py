@@ -127,6 +127,7 @@ class TopicOptions(TypedDict, total=False):
     proof: bool
     schema: bytes | None
     payload_schema: "pa.Schema | None"
+    source: str | None
 
 
 class Unchanged(Enum):
@@ -162,6 +163,8 @@ class TopicSettings:
     the rooms above the log to keep; of an event topic it is what its payloads are declared
     to have, see `payload_schema`. `metadata` is the user's own, sorted by key.
     `earlier_partitions` are the counts before partitions were added, oldest first.
+    `source` names what other programs write, such as a topic of Kafka's: its records are only
+    read here, as bytes, and their offsets are not dense. See design 0131.
     """
 
     partitions: int = 1
@@ -173,6 +176,7 @@ class TopicSettings:
     schema: bytes | None = None
     metadata: tuple[tuple[str, str], ...] = ()
     earlier_partitions: tuple[EarlierPartitions, ...] = ()
+    source: str | None = None
 
     def routing_partitions(self, now_us: int) -> int:
         """Return the count by which values are routed at this time."""
@@ -203,8 +207,11 @@ class TopicSettings:
     def is_same(self, wanted: "TopicSettings") -> bool:
         """Whether a topic with these settings is what a caller wants that creates it.
 
-        A count that the topic had before partitions were added is no difference.
+        A count that the topic had before partitions were added is no difference, and none that
+        others decide on.
         """
+        if self.source is not None:
+            return replace(wanted, partitions=self.partitions) == self
         counts = {self.partitions, *(each.partitions for each in self.earlier_partitions)}
         return wanted.partitions in counts and wanted == replace(
             self, partitions=wanted.partitions, earlier_partitions=()
@@ -294,6 +301,20 @@ class TopicSettings:
         if not isinstance(self.proof, bool):
             raise InvalidError("proof is True or False", proof=self.proof)
         self._check_schema()
+        if self.source is not None:
+            self._check_source()
+
+    def _check_source(self) -> None:
+        check_text(self.source, "source")
+        if self.value_kind is not ValueKind.BYTES:
+            say = "what other programs write is read as bytes, pass value_kind='bytes' or leave it"
+            raise InvalidError(say, value_kind=str(self.value_kind), source=self.source)
+        if self.proof or self.has_limits:
+            raise InvalidError(
+                "a topic that other programs write has no proof and no retention of this log's:"
+                " leave them out, and set its retention where it is written",
+                source=self.source,
+            )
 
     def _check_schema(self) -> None:
         if self.schema is None:
@@ -321,6 +342,7 @@ class TopicSettings:
                 self.schema,
                 dict(self.metadata),
                 self.earlier_partitions,
+                self.source,
             )
         )
 
@@ -338,6 +360,7 @@ class TopicSettings:
             schema=stored.schema,
             metadata=sorted_metadata(stored.metadata),
             earlier_partitions=stored.earlier_partitions,
+            source=stored.source,
         )
 
 
@@ -382,6 +405,7 @@ class _SettingsV1(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True
     schema: bytes | None = None
     metadata: dict[str, str] = {}
     earlier_partitions: tuple[EarlierPartitions, ...] = ()
+    source: str | None = None
 
 
 _decode_version = msgspec.json.Decoder(_Version).decode

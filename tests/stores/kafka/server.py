@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import random
 import shutil
 import signal
 import socket
@@ -15,7 +16,9 @@ from tests.stores.engine_server import NoServerError, new_folder
 from tests.stores.wire import Wire
 from tools.kafka_jars import NoJarsError, kafka_jars
 
-PATIENCE_S: Final = 90.0
+PATIENCE_S: Final = 300.0
+#: Below those that systems give to clients.
+_PORTS: Final = (20_000, 32_000)
 _JAVA_MIN: Final = 17
 _CLUSTER: Final = "AAAAAAAAQACAAAAAAAAAAQ"
 
@@ -40,17 +43,23 @@ def _version(java: str) -> int:
 
 
 def free_port() -> int:
-    """Return a port that nothing listens on."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
+    """Return a port that nothing listens on, and that no client is given while it is free.
+
+    A client that tries to connect to such a one may be given that very port, and then be
+    connected to itself: the broker could not start again.
+    """
+    while True:
+        port = random.randrange(*_PORTS)
+        with contextlib.suppress(OSError), socket.socket() as found:
+            found.bind(("127.0.0.1", port))
+            return port
 
 
 class KafkaServer:
     """A broker in a folder of its own. Several of one `quorum` are a cluster.
 
     A quorum is the ports of the controllers, in the order of the brokers' numbers. Clients can
-    come by a wire, too, if it `has_wire`.
+    come by a wire, too, if it `has_wire`; or by a `door`, a port whose security `more` says.
     """
 
     def __init__(
@@ -59,6 +68,7 @@ class KafkaServer:
         number: int = 1,
         quorum: list[int] | None = None,
         has_wire: bool = False,
+        door: int | None = None,
         more: str = "",
     ) -> None:
         try:
@@ -71,8 +81,8 @@ class KafkaServer:
         self._quorum = [free_port()] if quorum is None else quorum
         self.port = free_port()
         self._more = more
-        self._wired_port = free_port() if has_wire else None
-        self.wire = None if self._wired_port is None else Wire(self._wired_port)
+        self._second_port = free_port() if has_wire else door
+        self.wire = Wire(self._second_port) if has_wire and self._second_port else None
         try:
             self._write_settings()
             self._run("kafka.tools.StorageTool", "format", "-t", _CLUSTER, "-c", "settings")
@@ -86,8 +96,9 @@ class KafkaServer:
         voters = ",".join(f"{i}@127.0.0.1:{port}" for i, port in enumerate(self._quorum, 1))
         copies = min(3, len(self._quorum))
         own = f"PLAINTEXT://127.0.0.1:{self.port}"
-        more = "" if self.wire is None else f",WIRE://127.0.0.1:{self._wired_port}"
-        shown = "" if self.wire is None else f",WIRE://127.0.0.1:{self.wire.port}"
+        second = self._second_port if self.wire is None else self.wire.port
+        more = "" if second is None else f",WIRE://127.0.0.1:{self._second_port}"
+        shown = "" if second is None else f",WIRE://127.0.0.1:{second}"
         controller = f"CONTROLLER://127.0.0.1:{self._quorum[self._number - 1]}"
         (self.folder / "settings").write_text(
             f"""
@@ -148,7 +159,8 @@ transaction.state.log.replication.factor={copies}
                 return
             if time.monotonic() > deadline or not self.is_running:
                 said = (self.folder / "server.out").read_text(errors="replace")
-                raise NoServerError(f"the broker did not start: {said[-2000:]}")
+                state = "in time" if self.is_running else "at all"
+                raise NoServerError(f"the broker did not start {state}: {said[-2000:]}")
             time.sleep(0.02)
 
     @property

@@ -16,6 +16,7 @@ import strandline as sl
 from strandline.cli.app import app
 from strandline.opening import examine
 from strandline.stores.postgres import removing, watching
+from strandline.values import Offset
 from tests.stores.engine_server import NoServerError
 from tests.stores.postgres.outbox_writers import plain
 from tests.stores.postgres.server import PostgresServer
@@ -396,3 +397,23 @@ def test_the_page_about_postgresql_works_as_written(
     assert capsys.readouterr().out == (
         "appended at offset 0\nplaced {'total': 12}\ncommitted at offset 0\n"
     )
+
+
+def test_a_notification_says_where_a_partition_ends(
+    new_url: Callable[[], str], server: PostgresServer
+) -> None:
+    url = new_url()
+    schema = url.rpartition("schema=")[2]
+    with sl.open(url) as log, contextlib.closing(log.watch()) as watch:
+        watch.add(log.create_topic("t"), 0, Offset(0))
+        with psycopg.connect(server.url(), autocommit=True) as other:
+            found = other.execute(
+                sql.SQL("SELECT slot FROM {}.partitions").format(sql.Identifier(schema))
+            ).fetchone()
+            assert found is not None
+            # More than there is: the end is taken from it, and costs a reader a look.
+            other.execute("SELECT pg_notify(%s, %s)", (f"{schema}_news", f"{found[0]}:7"))
+
+        while not any(hint.end == 7 for hint in watch.wait(30)):
+            pass
+        assert list(log.read("t", 0, 0)) == []

@@ -66,7 +66,8 @@ def parse_address(url: str, **given: Any) -> KafkaAddress:
     user, _, password = (found["who"] or "").partition(":")
     servers = ",".join(each for each in brokers if each is not None)
     client = {**_from_file(options.get("client_file") or os.environ.get(CLIENT_VARIABLE))}
-    client.update(_let_in(options, unquote(user), unquote(password)))
+    protocol = client.get("security.protocol", "").lower()
+    client.update(_let_in(options, unquote(user), unquote(password), protocol))
     client["bootstrap.servers"] = servers
     shown = f"kafka://{f'{user}@' if user else ''}{servers}/{prefix}"
     return KafkaAddress(prefix, shown, client, _replicas(options), _is_synced(options))
@@ -79,8 +80,11 @@ def _broker(text: str) -> str | None:
     return text if found["port"] else text + _PORT
 
 
-def _let_in(options: dict[str, Any], user: str, password: str) -> dict[str, Any]:
-    """Return how a client is let in: TLS, and a user with a password."""
+def _let_in(options: dict[str, Any], user: str, password: str, protocol: str) -> dict[str, Any]:
+    """Return how a client is let in: TLS, and a user with a password.
+
+    `protocol` is that of the client's file, which may name either as well.
+    """
     client: dict[str, Any] = {}
     for name, setting in _FILES.items():
         path = options.get(name)
@@ -89,14 +93,15 @@ def _let_in(options: dict[str, Any], user: str, password: str) -> dict[str, Any]
         if not SystemIo().exists(path):
             raise InvalidError("this file for TLS is not there", option=name, path=path)
         client[setting] = path
-    has_tls = bool(client) or _flag(options, "tls") is True
+    has_tls = bool(client) or _flag(options, "tls") is True or protocol.endswith("ssl")
+    has_user = bool(user) or protocol.startswith("sasl")
     if user:
         client["sasl.username"] = user
         client["sasl.password"] = password or os.environ.get(PASSWORD_VARIABLE, "")
         client["sasl.mechanism"] = str(options.get("mechanism") or _MECHANISM)
-    if has_tls or user:
+    if has_tls or has_user:
         client["security.protocol"] = (
-            f"{'sasl_' if user else ''}{'ssl' if has_tls else 'plaintext'}"
+            f"{'sasl_' if has_user else ''}{'ssl' if has_tls else 'plaintext'}"
         )
     return client
 

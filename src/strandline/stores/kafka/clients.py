@@ -8,7 +8,9 @@ from concurrent.futures import Future
 from typing import Any, Final, TypeVar
 
 from confluent_kafka import (
+    OFFSET_END,
     Consumer,
+    IsolationLevel,
     KafkaError,
     KafkaException,
     Message,
@@ -37,6 +39,7 @@ from strandline.stores.kafka.errors import (
     unreachable,
 )
 from strandline.stores.kafka.fetching import FetchPool, MessagePlace
+from strandline.stores.kafka.raw_fetching import RAW_SETTINGS, RawPage, fetch_raw
 from strandline.stores.kafka.tries import KafkaTries
 from strandline.stores.lost_answer import LostError, NotSentError
 from strandline.values import InvalidError
@@ -96,6 +99,7 @@ class KafkaClients:
             say = "the client does not take these settings, check the URL and the client's file"
             raise InvalidError(say, url=self.url, reason=error.args[0].str()) from error
         self._readers = FetchPool(self.consumer, self.url)
+        self._raw_readers = FetchPool(self.consumer, self.url, **RAW_SETTINGS)
         self._thread = threading.Thread(
             target=self._keep_polling, name="strandline-kafka", daemon=True
         )
@@ -119,6 +123,7 @@ class KafkaClients:
         self.closing.set()
         self._thread.join()
         self._readers.close()
+        self._raw_readers.close()
 
     def tries(self, limit_s: float | None = None) -> KafkaTries:
         """Return how long a call goes on trying; the limit of the call above counts, too."""
@@ -157,6 +162,21 @@ class KafkaClients:
     def first(self, place: MessagePlace) -> int:
         """Return the offset of the first message that is kept, or of the next one."""
         return self._offsets([place], _EARLIEST)[0]
+
+    def stable_ends(self, places: Sequence[MessagePlace]) -> list[int]:
+        """Return the offset of the first message of each that may still be aborted, or the end."""
+        return self._offsets(places, _LATEST, isolation_level=IsolationLevel.READ_COMMITTED)
+
+    def first_since(self, place: MessagePlace, time_ms: int) -> int | None:
+        """Return the offset of the first message of this time or later; None if there is none."""
+        wanted = OffsetSpec.for_timestamp(time_ms)
+        found = self._offsets([place], wanted, least=OFFSET_END)[0]
+        return None if found == OFFSET_END else found
+
+    def fetch_raw(self, place: MessagePlace, at: int, stop: int) -> RawPage:
+        """Return messages of others that are there; see `raw_fetching`."""
+        self.state.check()
+        return fetch_raw(self._raw_readers, self.url, place, at, stop)
 
     def fetch(self, place: MessagePlace, at: int, stop: int) -> list[Message]:
         """Return messages that are there; see FetchPool."""
@@ -220,6 +240,15 @@ class KafkaClients:
             return None
         return [(len(each.replicas), len(each.isr)) for each in found[0].partitions]
 
+    def topic_id(self, name: str) -> tuple[str, int] | None:
+        """Return the id of a topic, and how many partitions it has; None if there is none."""
+        names = TopicCollection([name])
+        try:
+            found = self._answered(self._admin.describe_topics(names, request_timeout=_REQUEST_S))
+        except MissingError:
+            return None
+        return str(found[0].topic_id), len(found[0].partitions)
+
     def settings_of(self, names: Sequence[str]) -> list[dict[str, str]]:
         """Return the settings of topics."""
         wanted = [ConfigResource(ResourceType.TOPIC, name) for name in names]
@@ -242,10 +271,21 @@ class KafkaClients:
 
     # --- inside ---
 
-    def _offsets(self, places: Sequence[MessagePlace], which: OffsetSpec) -> list[int]:
+    def _offsets(
+        self,
+        places: Sequence[MessagePlace],
+        which: OffsetSpec,
+        *,
+        least: int = 0,
+        **more: IsolationLevel,
+    ) -> list[int]:
         wanted = {TopicPartition(*place): which for place in places}
-        found = self._answered(self._admin.list_offsets(wanted, request_timeout=_REQUEST_S))
-        return [int(each.offset) for each in found]
+        asked = self._admin.list_offsets(wanted, request_timeout=_REQUEST_S, **more)
+        found = [int(each.offset) for each in self._answered(asked)]
+        if min(found) < least:
+            # While a partition changes its leader, an answer may come without an offset.
+            raise LostError(f"a broker gave no offset: {min(found)}")
+        return found
 
     def _answered(self, asked: Mapping[Any, "Future[Any]"]) -> list[Any]:
         """Return the answers of requests in their order; LostError if one does not come."""

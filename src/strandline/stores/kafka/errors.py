@@ -52,6 +52,10 @@ _STALE: Final = frozenset(
     }
 )
 _THERE: Final = frozenset({KafkaError.TOPIC_ALREADY_EXISTS, KafkaError.INVALID_PARTITIONS})
+#: What a consumer says that may not use groups.
+NO_GROUPS: Final = KafkaError.GROUP_AUTHORIZATION_FAILED
+#: No error: a consumer has come to the end.
+AT_END: Final = KafkaError._PARTITION_EOF
 #: A connection was lost.
 BROKEN: Final = frozenset({KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN})
 _GONE: Final = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})

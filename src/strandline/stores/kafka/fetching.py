@@ -7,9 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
-from strandline.stores.kafka.errors import (
-    translated,
-)
+from strandline.stores.kafka.errors import NO_GROUPS, translated
 from strandline.stores.lost_answer import LostError
 
 _CONSUMERS_MAX: Final = 4
@@ -56,14 +54,36 @@ class PooledConsumer:
             self.place = None
 
 
+def polled(consumer: Consumer, timeout_s: float) -> Message:
+    """Return the next message, or error; LostError if none comes."""
+    while (found := consumer.poll(timeout_s)) is not None:
+        if not _is_of_group(found):
+            return found
+    raise LostError("no message in time")
+
+
+def consumed(consumer: Consumer, most: int) -> list[Message]:
+    """Return what more is there already."""
+    return [each for each in consumer.consume(most, 0) if not _is_of_group(each)]
+
+
+def _is_of_group(found: Message) -> bool:
+    """Whether it says that the user may not use groups, which consumers have and we do not use."""
+    error = found.error()
+    return error is not None and error.code() == NO_GROUPS
+
+
 class FetchPool:
     """The consumers of one log. Thread-safe.
 
     One that has not read to its end goes on where it was: what follows is there already.
     """
 
-    def __init__(self, make: Callable[[dict[str, Any]], Consumer], url: str) -> None:
+    def __init__(
+        self, make: Callable[[dict[str, Any]], Consumer], url: str, **more: str | bool
+    ) -> None:
         self._make = make
+        self._settings = {**_SETTINGS, **more}
         self._url = url
         self._is_free = threading.Condition()
         self._idle: list[PooledConsumer] = []
@@ -75,14 +95,12 @@ class FetchPool:
 
         GoneError if `at` is no longer kept, LostError if nothing comes.
         """
-        with self._pooled(place, at) as pooled:
+        with self.pooled(place, at) as pooled:
             pooled.begin(place, at)
-            first = pooled.consumer.poll(_FETCH_S)
-            if first is None:
-                raise LostError("no message in time")
+            first = polled(pooled.consumer, _FETCH_S)
             found = [first]
             if stop - at > 1:
-                found += pooled.consumer.consume(min(stop - at - 1, _MESSAGES_MAX), 0)
+                found += consumed(pooled.consumer, min(stop - at - 1, _MESSAGES_MAX))
             for each in found:
                 error = each.error()
                 if error is not None:
@@ -101,7 +119,8 @@ class FetchPool:
             each.consumer.close()
 
     @contextmanager
-    def _pooled(self, place: MessagePlace, at: int) -> Iterator[PooledConsumer]:
+    def pooled(self, place: MessagePlace, at: int) -> Iterator[PooledConsumer]:
+        """Lend a consumer, one that would go on there if there is one."""
         pooled, is_good = self._taken(place, at), False
         try:
             yield pooled
@@ -123,7 +142,7 @@ class FetchPool:
                 return self._idle.pop(0)
             self._count += 1
         try:
-            return PooledConsumer(self._make(_SETTINGS))
+            return PooledConsumer(self._make(self._settings))
         except BaseException:
             with self._is_free:
                 self._count -= 1

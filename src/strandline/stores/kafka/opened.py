@@ -103,7 +103,9 @@ def capabilities(clients: KafkaClients, topics: Sequence[str]) -> Capabilities:
         )
     is_durable, reason = syncing(topics, settings)
     level = Durability.DURABLE if is_durable else Durability.WRITTEN
-    return Capabilities(level, reason, Reach.NETWORK, has_metrics=True, moves=True)
+    return Capabilities(
+        level, reason, Reach.NETWORK, has_metrics=True, has_sources=True, moves=True
+    )
 
 
 def syncing(topics: Sequence[str], settings: Sequence[dict[str, str]]) -> tuple[bool, str]:

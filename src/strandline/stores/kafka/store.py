@@ -22,6 +22,7 @@ from strandline.log.open_state import closed_log
 from strandline.log.ranges import ReadRange, check_range
 from strandline.log.record_batches import record_batches
 from strandline.log.results import TopicName
+from strandline.log.sources import check_has_no_holes
 from strandline.log.store import AppendRequest, DroppedError, PartitionState, Trimmed, dropped
 from strandline.stores.closing import close_each
 from strandline.stores.engine_topic import EngineTopic
@@ -41,6 +42,7 @@ from strandline.stores.kafka.names import (
 )
 from strandline.stores.kafka.opened import capabilities, form_of, open_keyed, open_log
 from strandline.stores.kafka.partition import KafkaPartition, public_marks
+from strandline.stores.kafka.raw_partition import RawPartition
 from strandline.stores.kafka.reading import KafkaFrameReader
 from strandline.stores.kafka.topics import KafkaTopics
 from strandline.stores.kafka.trimming import begin_at, release
@@ -117,15 +119,19 @@ class KafkaStore:
     def topics(self) -> Sequence[EngineTopic]:
         return tuple(self._topics.all().values())
 
+    def _own_topics(self) -> Sequence[EngineTopic]:
+        return [each for each in self.topics() if each.settings.source is None]
+
     def find_topic(
         self, tenant: Tenant | None, name: str, *, fresh: bool = False
     ) -> EngineTopic | None:
         del fresh
         own = (each for each in self.topics() if each.topic.tenant == tenant)
-        return next((each for each in own if each.topic.name == name), None)
+        found = next((each for each in own if each.topic.name == name), None)
+        return self._topics.with_source(found)
 
     def find_topic_id(self, topic_id: UUID) -> EngineTopic | None:
-        return self._topics.all().get(topic_id)
+        return self._topics.with_source(self._topics.all().get(topic_id))
 
     def create_topic(
         self, name: str, tenant: Tenant | None, settings: TopicSettings
@@ -168,15 +174,23 @@ class KafkaStore:
         return self.state(topic, partition).marks
 
     def state(self, topic: EngineTopic, partition: int) -> PartitionState:
+        if topic.settings.source is not None:
+            return self._raw(topic, partition).state()
         return self._partition(topic, partition).state(is_durable=self._is_durable)
 
     def read(self, topic: EngineTopic, partition: int, wanted: ReadRange) -> Iterator[Record]:
+        if topic.settings.source is not None:
+            return self._raw(topic, partition).records(wanted)
         reader, span = self._span(topic, partition, wanted)
         return reader.records(span)
 
     def read_batches(self, topic: EngineTopic, partition: int, wanted: ReadRange) -> RecordBatches:
-        reader, span = self._span(topic, partition, wanted)
         kind, number = topic.settings.value_kind, Partition(partition)
+        if topic.settings.source is not None:
+            raw = self._raw(topic, partition)
+            raw.check(wanted)
+            return record_batches(kind, number, lambda: raw.pages(wanted))
+        reader, span = self._span(topic, partition, wanted)
         return record_batches(kind, number, lambda: reader.pages(span))
 
     def _span(
@@ -190,6 +204,7 @@ class KafkaStore:
         return reader, FrameSpan(wanted.start, stop, wanted.bytes_max)
 
     def history(self, topic: EngineTopic, partition: int, start: int, end: int | None) -> History:
+        check_has_no_holes(topic, "a history")
         found, is_proved = self._partition(topic, partition), topic.settings.proof
         marks, last = found.ends()
         reader = KafkaFrameReader(found, last, topic.settings.value_kind)
@@ -204,6 +219,8 @@ class KafkaStore:
         return History(Partition(partition), low, high, chain, anchor, is_proved, pieces)
 
     def segments(self, topic: EngineTopic, partition: int) -> Sequence[Segment]:
+        if topic.settings.source is not None:
+            return []
         found = self._partition(topic, partition)
         while True:
             marks, end = found.ends()
@@ -254,6 +271,9 @@ class KafkaStore:
         lane = self._lane(topic, partition)
         begin_at(lane.partition, start, anchor, identities)
         lane.identities.forget()
+
+    def offset_since(self, topic: EngineTopic, partition: int, timestamp_us: int) -> Offset:
+        return self._raw(topic, partition).since(timestamp_us)
 
     # --- keys ---
 
@@ -307,7 +327,7 @@ class KafkaStore:
 
     def size_bytes(self) -> int:
         total = 0
-        for topic in self.topics():
+        for topic in self._own_topics():
             for number in range(topic.settings.partitions):
                 with contextlib.suppress(DroppedError):
                     marks, end = self._partition(topic, number).ends()
@@ -362,18 +382,24 @@ class KafkaStore:
     def _chain(self, topic: EngineTopic, partition: int) -> Chain:
         return Chain(self.id, topic.topic.id, partition, topic.settings.value_kind)
 
-    def _watched_partition(self, place: KafkaWatchPlace) -> KafkaPartition:
+    def _raw(self, topic: EngineTopic, partition: int) -> RawPartition:
+        return self._topics.raw.partition(topic, partition)
+
+    def _watched_partition(self, place: KafkaWatchPlace) -> KafkaPartition | RawPartition:
         known = self._lanes.get((place.topic.id, place.partition))
         if known is not None:
             return known.partition
         topic = self.find_topic_id(place.topic.id)
         if topic is None:
             raise dropped(place.topic)
+        if topic.settings.source is not None:
+            return self._raw(topic, place.partition)
         return self._partition(topic, place.partition)
 
     def _end_of(self, place: KafkaWatchPlace) -> int | None:
         with contextlib.suppress(DroppedError):
-            return self._watched_partition(place).end().next
+            found = self._watched_partition(place)
+            return found.next() if isinstance(found, RawPartition) else found.end().next
         return None
 
 

@@ -1,6 +1,7 @@
 """Which topics there are: keyed values, and a topic of Kafka's for the records of each."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Final
 from uuid import UUID
 
@@ -11,6 +12,7 @@ from strandline.stores.kafka.changes import KeyCondition, KeyPut
 from strandline.stores.kafka.clients import KafkaClients
 from strandline.stores.kafka.keyed import KeyedLog
 from strandline.stores.kafka.names import KafkaNames, TopicForm, key_of_topic, keys_of_topic
+from strandline.stores.kafka.raw_topics import RawTopics
 from strandline.values import TopicSettings
 
 _VERSION: Final = "v"
@@ -32,11 +34,19 @@ class KafkaTopics:
         self._names = names
         self._form = form
         self._known: tuple[int, dict[UUID, EngineTopic]] = -1, {}
+        self.raw: Final = RawTopics(clients, f"{names.prefix}.")
+        """Those that other programs write."""
 
     def all(self) -> dict[UUID, EngineTopic]:
         """Return the topics of every tenant as they are now."""
         self._keyed.catch_up()
         return self._read()[1]
+
+    def with_source(self, topic: EngineTopic | None) -> EngineTopic | None:
+        """Return a topic with the partitions that its source has now, if it has one."""
+        if topic is None or topic.settings.source is None:
+            return topic
+        return self.raw.with_partitions(topic)
 
     def is_there(self, topic_id: UUID) -> bool:
         """Whether the log has this topic, as far as this process has seen."""
@@ -51,6 +61,8 @@ class KafkaTopics:
         """Return the topic that is there, or this new one."""
         name, tenant = made.topic.name, made.topic.tenant
         is_made = False
+        if made.settings.source is not None:
+            made = replace(made, source_id=self.raw.checked(made.settings.source).id)
         while True:
             self._finish_drops()
             version, known = self._read()
@@ -67,7 +79,7 @@ class KafkaTopics:
             if found is not None:
                 self._discard(made, is_made=is_made)
                 return found
-            if not is_made:
+            if not is_made and made.settings.source is None:
                 kafka_name = self._names.records(made.topic.id)
                 self._form.create(self._clients, kafka_name, made.settings.partitions)
                 is_made = True
@@ -87,7 +99,7 @@ class KafkaTopics:
             settings = change(present.settings)
             if settings.partitions > present.settings.partitions:
                 self._add_partitions(topic.topic.id, settings.partitions)
-            changed = EngineTopic(present.topic, settings, present.created_at_us)
+            changed = replace(present, settings=settings)
             if self._change(version, KeyPut(key_of_topic(topic.topic.id), encode_topic(changed))):
                 return settings
 
@@ -146,4 +158,5 @@ class KafkaTopics:
 
     def names(self) -> Sequence[str]:
         """Return the topics of Kafka's that have records of this log."""
-        return [self._names.records(each) for each in self.all()]
+        found = self.all().values()
+        return [self._names.records(each.topic.id) for each in found if not each.settings.source]

@@ -12,6 +12,7 @@ from strandline.stores.engine_topic import EngineTopic
 from strandline.stores.kafka.clients import KafkaClients
 from strandline.stores.kafka.fetching import MessagePlace
 from strandline.stores.kafka.partition import KafkaPartition
+from strandline.stores.kafka.raw_partition import RawPartition
 from strandline.values import StrandlineError, Topic
 
 #: A consumer may miss messages, for example while its broker restarts.
@@ -35,7 +36,7 @@ class KafkaWatchPlace(NamedTuple):
     durable_only: bool
 
 
-FindPartition = Callable[[KafkaWatchPlace], KafkaPartition]
+FindPartition = Callable[[KafkaWatchPlace], KafkaPartition | RawPartition]
 """Returns what a process knows of a partition."""
 
 
@@ -64,7 +65,9 @@ class KafkaChanges:
         self._clients = clients
         self._find = find
         self._heard = threading.Condition()
-        self._places: dict[MessagePlace, tuple[KafkaPartition, set[KafkaWatchPlace]]] = {}
+        self._places: dict[
+            MessagePlace, tuple[KafkaPartition | RawPartition, set[KafkaWatchPlace]]
+        ] = {}
         self._changed: set[MessagePlace] = set()
         self._is_woken = self._is_closed = False
         #: Whether the consumer is to follow other partitions than it does.

@@ -22,7 +22,7 @@ _POLL_S: Final = 1.0
 #: A pooler passes no notification on: right after news it is asked so soon, then ever later.
 _POLL_MIN_S: Final = 0.01
 #: A payload holds 8,000 bytes.
-_SLOTS_MAX: Final = 300
+_SLOTS_MAX: Final = 190
 _ENDS: Final = "SELECT slot, high FROM {schema}.partitions WHERE slot = ANY(%s)"
 
 
@@ -37,10 +37,16 @@ class PostgresWatches(Watches[WatchedEnd, PostgresTopic]):
     """The watches of a log, and the notifications that it sends to those of others."""
 
     def __init__(self, database: PostgresDatabase) -> None:
-        super().__init__(database.clock, _place, self._end_of, lambda: PostgresChanges(database))
+        super().__init__(
+            *(database.clock, _place, self._end_of),
+            lambda: PostgresChanges(database, self._announced),
+        )
         self._database = database
+        #: The ends that notifications had, until each is passed on.
+        self._announced: dict[WatchedEnd, int] = {}
         self._pending_lock = threading.Lock()
-        self._pending: set[int] = set()
+        #: Where each partition ends; 0 for one that is gone.
+        self._pending: dict[int, int] = {}
         self._sending = Standby("strandline-notify", self._send)
 
     def notify_written(self, slot: int, end: int) -> None:
@@ -50,7 +56,7 @@ class PostgresWatches(Watches[WatchedEnd, PostgresTopic]):
                 self.notify(WatchedEnd(slot, durable_only), end)
         with self._pending_lock:
             is_first = not self._pending
-            self._pending.add(slot)
+            self._pending[slot] = max(end, self._pending.get(slot, 0))
         if is_first:
             self._sending.wake()
 
@@ -58,7 +64,7 @@ class PostgresWatches(Watches[WatchedEnd, PostgresTopic]):
         """Pass on that a topic was dropped."""
         self.notify_dropped([WatchedEnd(slot, only) for slot in slots for only in (False, True)])
         with self._pending_lock:
-            self._pending.update(slots)
+            self._pending.update(dict.fromkeys(slots, 0))
         self._sending.wake()
 
     def close(self) -> None:
@@ -69,15 +75,19 @@ class PostgresWatches(Watches[WatchedEnd, PostgresTopic]):
         """Notify other processes, outside of any transaction: inside, NOTIFY orders commits."""
         while True:
             with self._pending_lock:
-                slots = [self._pending.pop() for _ in range(min(len(self._pending), _SLOTS_MAX))]
-            if not slots:
+                count = min(len(self._pending), _SLOTS_MAX)
+                ends = [self._pending.popitem() for _ in range(count)]
+            if not ends:
                 return
-            text = ",".join(map(str, slots))
+            text = ",".join(f"{slot}:{end}" for slot, end in ends)
             # A process that misses it polls.
             with contextlib.suppress(StrandlineError), self._database.connection() as connection:
                 connection.execute("SELECT pg_notify(%s, %s)", (self._database.channel, text))
 
     def _end_of(self, place: WatchedEnd) -> int | None:
+        # What is committed after it is announced after it.
+        if (announced := self._announced.pop(place, 0)) > 0:
+            return announced
         with self._database.connection() as connection:
             row = load_partition(connection, self._database, place.slot)
         return None if row is None else row.high
@@ -92,8 +102,9 @@ class PostgresChanges:
 
     is_for_readers = False
 
-    def __init__(self, database: PostgresDatabase) -> None:
+    def __init__(self, database: PostgresDatabase, announced: dict[WatchedEnd, int]) -> None:
         self._database = database
+        self._announced = announced
         self._places: frozenset[WatchedEnd] = frozenset()
         #: Where partitions ended when they were last asked for.
         self._ends: dict[int, int] = {}
@@ -151,8 +162,13 @@ class PostgresChanges:
         except psycopg.Error:
             self._disconnect()
             return self._places
-        slots = {int(slot) for note in notes for slot in note.payload.split(",")}
-        return [place for place in self._places if place.slot in slots]
+        ends: dict[int, int] = {}
+        for each in (each for note in notes for each in note.payload.split(",")):
+            slot, _, end = each.partition(":")
+            ends[int(slot)] = max(int(end or 0), ends.get(int(slot), 0))
+        found = [place for place in self._places if place.slot in ends]
+        self._announced.update((place, ends[place.slot]) for place in found)
+        return found
 
     def found(self) -> None:
         self._pause_s = _POLL_MIN_S

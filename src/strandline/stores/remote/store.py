@@ -210,6 +210,13 @@ class RemoteStore:
     def history(self, topic: RemoteTopic, partition: int, start: int, end: int | None) -> History:
         return RemoteReads(self._connection, topic, partition).history(self.id, start, end)
 
+    def offset_since(self, topic: RemoteTopic, partition: int, timestamp_us: int) -> Offset:
+        del partition, timestamp_us
+        raise InvalidError(
+            "times of what other programs write are looked up where the log is, not by a server",
+            topic=topic.topic.name,
+        )
+
     def segments(self, topic: RemoteTopic, partition: int) -> Sequence[Segment]:
         call = wire.PartitionCall(topic.topic.id, partition)
         return [

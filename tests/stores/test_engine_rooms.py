@@ -1,0 +1,113 @@
+"""What the rooms above a log do, on each engine: triggers, views, typed topics, tenants, tiers,
+and commands. Their own rules are tested on logs in files; here is that nothing depends on those.
+"""
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import strandline as sl
+from strandline.cli.app import app
+from strandline.tiering import tier
+from tests.views.accounts import PATIENCE_S, Accounts
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def url(new_url: Callable[[], str]) -> str:
+    return new_url()
+
+
+@pytest.fixture
+def log(url: str) -> Iterator[sl.Log]:
+    with sl.open(url) as opened:
+        yield opened
+
+
+def test_a_trigger_handles_each_record_and_dead_letters_what_fails(log: sl.Log) -> None:
+    log.create_topic("orders")
+    seen: list[int] = []
+    is_done = threading.Event()
+
+    @sl.on("orders", where="payload.n <> 2", retry=[])
+    def handle(record: sl.Record) -> None:
+        if record.payload["n"] == 1:
+            raise ValueError("never")
+        seen.append(record.payload["n"])
+        if record.payload["n"] == 3:
+            is_done.set()
+
+    with sl.Triggers(log, [handle]):
+        log.append_many("orders", [sl.Event("order", {"n": n}) for n in range(4)])
+        assert is_done.wait(PATIENCE_S)
+
+    assert seen == [0, 3]
+    (letters,) = [each for each in log.topics(internal=True) if "dead" in each.name]
+    assert [record.payload["n"] for record in log.read(letters, 0, 0)] == [1]
+
+
+def test_a_view_answers_with_what_was_just_written(log: sl.Log, tmp_path: Path) -> None:
+    log.create_topic("accounts", partitions=2)
+    # The second one goes on from the snapshot of the first.
+    for kind, wanted in (("opened", 5), ("moved", 10)):
+        with sl.LiveView(log, "accounts", Accounts(), snapshot=tmp_path / "saved") as view:
+            view.reconcile(range(2))
+            view.wait_ready(PATIENCE_S)
+            receipt = log.append("accounts", sl.Event(kind, 5, key="alice"))
+            view.wait_applied(receipt.partition, receipt.offset, PATIENCE_S)
+            assert view.read(receipt.partition, dict) == {"alice": wanted}
+
+
+def test_typed_topics_keep_tenants_apart(log: sl.Log) -> None:
+    schema = pa.schema([pa.field("n", pa.int64())])
+    one, other = log.scope("one"), log.scope("other")
+    for scope, number in ((one, 1), (other, 2)):
+        scope.register("sales", schema)
+        scope.publish("sales", pa.record_batch({"n": [number, 10]}, schema=schema))
+
+    (found,) = one.replay("sales", where="n < 10")
+    assert isinstance(found, sl.DeliveredBatch)
+    assert found.batch.to_pydict() == {"n": [1]}
+    assert [each.name for each in other.topics()] == ["sales"]
+    with pytest.raises(sl.SchemaMismatchError):
+        one.publish("sales", pa.record_batch({"m": [1]}))
+
+
+def test_what_is_tiered_is_read_as_before(log: sl.Log, tmp_path: Path) -> None:
+    log.create_topic("orders")
+    log.append_many("orders", [sl.Event("order", {"n": n}) for n in range(50)])
+
+    report = tier(log, "orders", f"file://{tmp_path}/cold", include_open=True, local_bytes=0)
+    log.append("orders", sl.Event("order", {"n": 50}))
+
+    assert report.evicted_records > 0
+    assert [record.payload["n"] for record in log.read("orders", 0, 0)] == list(range(51))
+    table = sl.scan(log, "orders").to_table()
+    assert table.column("_offset").to_pylist() == list(range(51))
+
+
+def test_commands_work(url: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    def run(*words: str) -> list[Any]:
+        with pytest.raises(SystemExit) as ended:
+            app([*words, "--url", url])
+        shown = capsys.readouterr()
+        assert not ended.value.code, shown.err
+        return [json.loads(line) for line in shown.out.splitlines() if line.startswith("{")]
+
+    run("create", "orders", "--partitions", "2")
+    run("append", "orders", '{"n": 1}', "--kind", "order.placed", "--key", "alice")
+    (record,) = run("read", "orders", "--json")
+    assert (record["kind"], record["key"], record["payload"]) == ("order.placed", "alice", {"n": 1})
+    run("seek", "orders", "billing", "latest")
+    assert "billing" in json.dumps(run("consumers", "orders", "--json"))
+    run("verify", "orders")
+    run("export", "orders", str(tmp_path / "orders.jsonl"))
+    run("trim", "orders", "--before", "latest", "--force")
+    assert run("read", "orders", "--json") == []
+    run("drop", "orders", "--yes")
