@@ -145,9 +145,12 @@ bool lane_try_lock(Lane *lane, bool *is_locked);
  * other threads run, too; the caller has set `is_busy`. */
 bool lane_wait_for_lock(Lane *lane);
 void lane_unlock(Lane *lane);
-/* The word in the mapped tail with which a process asks for the lock. */
+/* The word in the mapped tail with which a process asks for the lock, and whether one does. */
 static inline uint32_t *lane_wanted(const Lane *lane) {
     return (uint32_t *)(void *)(lane->map->page + WANTED_AT);
+}
+static inline bool lane_is_wanted(const Lane *lane) {
+    return __atomic_load_n(lane_wanted(lane), __ATOMIC_RELAXED) != 0;
 }
 bool lane_lock_in_place(Lane *lane, bool *is_in_place);
 bool lane_now(Lane *lane, int64_t *now_us);

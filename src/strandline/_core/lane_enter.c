@@ -44,14 +44,14 @@ static bool has_kept_lock(Lane *lane) {
 
 /* Have the lock; LEFT if another process has it for longer. */
 static Step take_lock(Lane *lane) {
-    bool is_locked = false, gives_way = lane->has_yielded && lane->map && *lane_wanted(lane);
+    bool is_locked = false, gives_way = lane->has_yielded && lane->map && lane_is_wanted(lane);
     if (!gives_way && !lane_try_lock(lane, &is_locked)) {
         lane_unlock(lane); /* It may have been taken before the exception was raised. */
         return FAILED;
     }
     if (!is_locked && !lane_wait_for_lock(lane)) return LEFT;
     lane->has_yielded = false;
-    if (lane->map && *lane_wanted(lane)) __atomic_store_n(lane_wanted(lane), 0, __ATOMIC_SEQ_CST);
+    if (lane->map && lane_is_wanted(lane)) __atomic_store_n(lane_wanted(lane), 0, __ATOMIC_SEQ_CST);
     return DONE;
 }
 
@@ -78,7 +78,7 @@ static Step enter_shared(Lane *lane) {
 static bool may_keep(Lane *lane) {
     double had_s = lane->now - lane->leased_at;
     if (had_s < SHARE_S) return true;
-    if (__atomic_load_n(lane_wanted(lane), __ATOMIC_RELAXED)) {
+    if (lane_is_wanted(lane)) {
         lane->has_yielded = true;
         return false;
     }

@@ -137,8 +137,7 @@ void lane_unlock(Lane *lane) {
 
 /* Whether the process that asked for the lock which this one gave up has not taken it yet. */
 static bool gives_way(const Lane *lane, double waited_s) {
-    return lane->has_yielded && waited_s < GIVE_WAY_S
-        && __atomic_load_n(lane_wanted(lane), __ATOMIC_RELAXED);
+    return lane->has_yielded && waited_s < GIVE_WAY_S && lane_is_wanted(lane);
 }
 
 bool lane_wait_for_lock(Lane *lane) {
