@@ -62,6 +62,7 @@ def check(folder: Path) -> None:
     _notices(sl, folder / "noticed")
     _gives_way(sl, folder / "truncated")
     _looks(sl, folder / "unlocked")
+    _leases(sl, folder / "leased")
     _fences(sl, f"{folder}/fenced", FakeClock())
     _fences(sl, f"{folder}/fenced-in-memory", None)
     _fails(sl, f"{folder}/failed")
@@ -265,6 +266,32 @@ def never_looked() -> None:
     from strandline.stores.files import partition_writer  # noqa: PLC0415 - As above.
 
     partition_writer._OWN_CHECK_S = 3600.0  # noqa: SLF001
+
+
+def _leases(sl: Any, path: Path) -> None:
+    """Have a kept lock asked for, fenced, entered by Python and left idle."""
+    from tests.core import leases  # noqa: PLC0415 - As above.
+    from tests.core.test_lane import fast, lane_of  # noqa: PLC0415
+
+    with sl.open(f"file:{path}") as log:
+        log.create_topic("t")
+        fast(log)
+        (tail,), (lock,) = path.rglob("*.tail"), path.rglob("0/lock")
+        for number in range(20):
+            leases.keep_lock(log)
+            leases.ask(tail)
+            log.append("t", sl.Event("k"))
+            assert leases.is_free(lock)
+            leases.keep_lock(log)
+            log.append("t", sl.Event("k"), producer="p", sequence=number)
+            assert not lane_of(log).is_leased
+        leases.keep_lock(log)
+        leases.await_free(lock)
+        leases.keep_lock(log)
+        leases.fence(log, tail)
+        # It goes on in the next epoch, as it has written nothing.
+        log.append("t", sl.Event("k"))
+        assert all(report.is_sound for report in log.verify("t"))
 
 
 def _fences(sl: Any, path: str, clock: Any) -> None:

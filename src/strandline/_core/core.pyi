@@ -152,7 +152,9 @@ class Lane:
 
     With an `io` or a `clock` that is not None, every call is made through these, in the
     order in which Python makes them; the caller then holds the mutex for an append, too.
-    Without these, and if it `may_map`, the tail is shared memory wherever that can be had.
+    Without these, and if it `may_map`, the tail is shared memory wherever that can be had; then
+    the lock of a shared partition is kept from one append to the next, until another process
+    asks for it, or until `disarm` or `close` (design 0121).
     """
 
     def __new__(
@@ -224,6 +226,10 @@ class Lane:
     @property
     def is_mapped(self) -> bool:
         """Whether it has the tail as shared memory."""
+
+    @property
+    def is_leased(self) -> bool:
+        """Whether it keeps the lock of a shared partition until the next append."""
 
     @property
     def is_broken(self) -> bool: ...

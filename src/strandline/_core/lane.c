@@ -60,6 +60,7 @@ static int lane_traverse(Lane *lane, visitproc visit, void *arg) {
 
 static int lane_clear(Lane *lane) {
     lane->is_armed = false;
+    lane_end_lease(lane);
     Py_CLEAR(lane->io);
     Py_CLEAR(lane->clock);
     Py_CLEAR(lane->fenced);
@@ -139,6 +140,7 @@ static PyObject *lane_disarm(Lane *lane, PyObject *unused) {
     (void)unused;
     lane->is_armed = false;
     wait_while_busy(lane);
+    lane_end_lease(lane);
     if (!lane->is_owed) Py_RETURN_NONE;
     const Head *head = &lane->head;
     return Py_BuildValue("(LLLLILLy#y#O)", (long long)head->next, (long long)head->position,
@@ -167,6 +169,7 @@ static PyObject *lane_close(Lane *lane, PyObject *unused) {
     /* The files are closed next. Through a seam, the caller may be within an append. */
     if (lane->io == Py_None) {
         wait_while_busy(lane);
+        lane_end_lease(lane);
         tail_map_close(lane->map);
         lane->map = NULL;
     }
@@ -317,6 +320,11 @@ static PyObject *lane_is_mapped(Lane *lane, void *closure) {
     return PyBool_FromLong(lane->map != NULL);
 }
 
+static PyObject *lane_is_leased(Lane *lane, void *closure) {
+    (void)closure;
+    return PyBool_FromLong(lane->is_leased && lease_is_kept(&lane->lease));
+}
+
 static PyObject *lane_appends(Lane *lane, void *closure) {
     (void)closure;
     return PyLong_FromLongLong(lane->appends);
@@ -331,6 +339,7 @@ static PyGetSetDef attributes[] = {{"is_broken", (getter)lane_is_broken, NULL, N
                                    {"is_armed", (getter)lane_is_armed, NULL, NULL, NULL},
                                    {"is_closed", (getter)lane_is_closed, NULL, NULL, NULL},
                                    {"is_mapped", (getter)lane_is_mapped, NULL, NULL, NULL},
+                                   {"is_leased", (getter)lane_is_leased, NULL, NULL, NULL},
                                    {"appends", (getter)lane_appends, NULL, NULL, NULL},
                                    {0}};
 static PyMethodDef methods[] = {

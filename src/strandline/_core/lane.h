@@ -11,6 +11,7 @@ enum {
     DURABLE_BYTES = 48,
     FENCE_AT = 256,
     FENCE_BYTES = 28,
+    WANTED_AT = 320, /* A word that is not 0 while a process asks for the lock. */
     TAIL_BYTES = 384,
     HOLDER_BYTES = 21
 };
@@ -21,6 +22,15 @@ typedef struct TailMap {
     bool is_lost; /* The file gave way: what is in the page is nobody's. */
     struct TailMap *next;
 } TailMap;
+
+/* The lock of a partition, kept from one append to the next. */
+typedef struct Lease {
+    int state;          /* Changed by its lane and by the thread that ends idle ones. */
+    int fd;             /* Of the lock file. */
+    int64_t uses, seen; /* How many appends had it, and how many had when it was looked at. */
+    uint64_t device, inode;
+    struct Lease *next;
+} Lease;
 
 /* Where the next frame goes. */
 typedef struct {
@@ -43,8 +53,12 @@ typedef struct {
     int64_t appends; /* How many it has made. */
     double check_at;
     TailMap *map;    /* NULL where the tail is read and written by system calls. */
+    double now;      /* When the append has begun, where the tail is mapped. */
     double look_at;  /* Until when the lock file need not be looked at. */
     double touch_at; /* From when on the next end is written, for those who watch the file. */
+    Lease lease;     /* If `is_leased`; it may have ended meanwhile. */
+    double leased_at, rests_until, entered_at;
+    int run;         /* Appends that followed on each other, with none of another process. */
     Head head;
     char end[END_BYTES], durable_slot[DURABLE_BYTES], holder[HOLDER_BYTES + 1];
     Buffer frame;
@@ -58,6 +72,8 @@ typedef struct {
     bool is_busy;   /* A thread writes without the interpreter's lock. */
     bool is_broken; /* A write has failed: the files may hold any part of it. */
     bool others_wrote;
+    bool is_leased;
+    bool has_yielded; /* It has given the lock up for a process that asked for it. */
 } Lane;
 
 /* Done, left to Python with nothing done, or an exception. */
@@ -90,6 +106,23 @@ PyObject *lane_answer(Step step, const Placed *placed);
 /* Have the right to write where the partition ends; `lane_leave` gives it up. */
 Step lane_enter(Lane *lane);
 void lane_leave(Lane *lane);
+/* Keep the lock no longer. */
+void lane_end_lease(Lane *lane);
+
+/* --- lane_lease.c --- */
+
+/* Keep the lock that was taken by this descriptor, in use at first; false if that cannot be. */
+bool lease_begin(Lease *lease, int lock_fd, uint64_t device, uint64_t inode);
+/* Have it for an append; false if it has ended, or is just being ended. */
+bool lease_use(Lease *lease);
+/* Let it be until the next append. */
+void lease_keep(Lease *lease);
+/* Whether it waits for the next append. */
+bool lease_is_kept(Lease *lease);
+/* Release the lock, unless that was done. */
+void lease_end(Lease *lease);
+/* End those of this process that keep the lock of this file. */
+void lease_end_of_file(uint64_t device, uint64_t inode);
 
 /* --- lane_batch.c --- */
 
@@ -108,10 +141,17 @@ bool lane_pwrite_large(Lane *lane, const char *data, size_t length, int64_t at);
  * other threads run; the caller has set `is_busy`. */
 void lane_start_writeback(Lane *lane, int64_t from, int64_t to);
 bool lane_try_lock(Lane *lane, bool *is_locked);
-/* Let other processes run, which have the lock for microseconds; false if it cannot be had
- * then. Lets other threads run, too; the caller has set `is_busy`. */
+/* Ask other processes for the lock, and wait a little; false if it cannot be had then. Lets
+ * other threads run, too; the caller has set `is_busy`. */
 bool lane_wait_for_lock(Lane *lane);
 void lane_unlock(Lane *lane);
+/* The word in the mapped tail with which a process asks for the lock, and whether one does. */
+static inline uint32_t *lane_wanted(const Lane *lane) {
+    return (uint32_t *)(void *)(lane->map->page + WANTED_AT);
+}
+static inline bool lane_is_wanted(const Lane *lane) {
+    return __atomic_load_n(lane_wanted(lane), __ATOMIC_RELAXED) != 0;
+}
 bool lane_lock_in_place(Lane *lane, bool *is_in_place);
 bool lane_now(Lane *lane, int64_t *now_us);
 /* By this clock, or the system's if it is None. */

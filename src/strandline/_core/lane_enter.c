@@ -4,6 +4,14 @@
 /* How long an owner goes on without a look at its files, as PartitionWriter does. */
 static const double OWN_CHECK_S = 0.01;
 
+/* For how long the lock is kept: at least so long where another process asks for it, and at most
+ * so long. After that it is taken for each append for a while, because of writers that know
+ * nothing of asking, and try again every 2 ms. */
+static const double SHARE_S = 0.0005, LEASE_S = 0.02, REST_S = 0.001;
+/* It is kept after so many appends, each soon after the one before. */
+enum { RUN_MIN = 4 };
+static const double SOON_S = 0.001;
+
 /* Whether the lock is still the one that counts, and the head where the partition ends; false
  * with an exception. */
 static bool is_current(Lane *lane, bool *is_current) {
@@ -13,17 +21,87 @@ static bool is_current(Lane *lane, bool *is_current) {
     return !*is_current || (lane_read_tail(lane, tail) && lane_take_tail(lane, tail, is_current));
 }
 
-/* Take the lock that processes share, and catch up with what they wrote. */
-static Step enter_shared(Lane *lane) {
-    bool is_locked, may_write;
-    if (!lane_try_lock(lane, &is_locked)) {
+/* --- the lock that processes share --- */
+
+void lane_end_lease(Lane *lane) {
+    if (!lane->is_leased) return;
+    lane->is_leased = false;
+    lease_end(&lane->lease);
+}
+
+static void give_up_lock(Lane *lane) {
+    if (lane->is_leased) lane_end_lease(lane);
+    else lane_unlock(lane);
+}
+
+/* Whether the lock was kept since the last append. */
+static bool has_kept_lock(Lane *lane) {
+    if (!lane->is_leased) return false;
+    if (LIKELY(lease_use(&lane->lease))) return true;
+    lane_end_lease(lane);
+    return false;
+}
+
+/* Have the lock; LEFT if another process has it for longer. */
+static Step take_lock(Lane *lane) {
+    bool is_locked = false, gives_way = lane->has_yielded && lane->map && lane_is_wanted(lane);
+    if (!gives_way && !lane_try_lock(lane, &is_locked)) {
         lane_unlock(lane); /* It may have been taken before the exception was raised. */
         return FAILED;
     }
     if (!is_locked && !lane_wait_for_lock(lane)) return LEFT;
-    if (is_current(lane, &may_write) && may_write) return DONE;
-    lane_unlock(lane);
+    lane->has_yielded = false;
+    if (lane->map && lane_is_wanted(lane)) __atomic_store_n(lane_wanted(lane), 0, __ATOMIC_SEQ_CST);
+    return DONE;
+}
+
+/* Take the lock that processes share, and catch up with what they wrote. */
+static Step enter_shared(Lane *lane) {
+    bool may_write;
+    int64_t next = lane->head.next;
+    if (lane->map && !clock_monotonic(lane->clock, &lane->now)) return FAILED;
+    if (!has_kept_lock(lane)) {
+        Step step = take_lock(lane);
+        if (step != DONE) return step;
+    }
+    if (LIKELY(is_current(lane, &may_write) && may_write)) {
+        bool is_soon = lane->now < lane->entered_at + SOON_S && lane->head.next == next;
+        lane->run = is_soon ? lane->run + 1 : 0;
+        lane->entered_at = lane->now;
+        return DONE;
+    }
+    give_up_lock(lane);
     return PyErr_Occurred() ? FAILED : LEFT;
+}
+
+/* Whether to keep the lock that a lease has for one more append. */
+static bool may_keep(Lane *lane) {
+    double had_s = lane->now - lane->leased_at;
+    if (had_s < SHARE_S) return true;
+    if (lane_is_wanted(lane)) {
+        lane->has_yielded = true;
+        return false;
+    }
+    if (had_s < LEASE_S) return true;
+    lane->rests_until = lane->now + REST_S;
+    return false;
+}
+
+/* Keep the lock after an append that has taken it, if more of them are likely to come. */
+static bool begin_lease(Lane *lane) {
+    if (lane->run < RUN_MIN || lane->now < lane->rests_until) return false;
+    lane->leased_at = lane->now;
+    lane->is_leased =
+        lease_begin(&lane->lease, lane->lock_fd, lane->lock_device, lane->lock_inode);
+    return lane->is_leased;
+}
+
+static void leave_shared(Lane *lane) {
+    bool may_lease = lane->map && lane->is_armed;
+    if (may_lease && (lane->is_leased ? may_keep(lane) : begin_lease(lane)))
+        lease_keep(&lane->lease);
+    else
+        give_up_lock(lane);
 }
 
 /* Go on with the lock of an owner; now and then look whether it still is one. */
@@ -31,6 +109,7 @@ static Step enter_owned(Lane *lane) {
     double now;
     bool may_write;
     if (!clock_monotonic(lane->clock, &now)) return FAILED;
+    lane->now = now;
     if (LIKELY(now < lane->check_at)) return DONE;
     /* Python makes these calls in another order. */
     if (lane->io != Py_None || lane->clock != Py_None) return LEFT;
@@ -42,5 +121,5 @@ static Step enter_owned(Lane *lane) {
 Step lane_enter(Lane *lane) { return lane->is_exclusive ? enter_owned(lane) : enter_shared(lane); }
 
 void lane_leave(Lane *lane) {
-    if (!lane->is_exclusive) lane_unlock(lane);
+    if (!lane->is_exclusive) leave_shared(lane);
 }

@@ -9,8 +9,10 @@
 #include <time.h>
 #include <unistd.h>
 
-/* How often a lock is tried for that another process has. */
-enum { LOCK_TRIES = 64 };
+/* For how long a lock is tried for that another process has: first without a pause, then with
+ * one. A process that has just given it up lets another take it for as long. */
+static const double WAIT_S = 0.005, GIVE_WAY_S = 0.00005;
+enum { SPINS = 16, PAUSE_US = 20 };
 /* How long a lane goes on without a look at whether the lock file is in its place. */
 static const double LOOK_S = 0.01;
 
@@ -23,6 +25,12 @@ static bool is_done(PyObject *result) {
 static bool raise_errno(void) {
     PyErr_SetFromErrno(PyExc_OSError);
     return false;
+}
+
+static double seconds(clockid_t clock) {
+    struct timespec now;
+    clock_gettime(clock, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
 /* May be called without the interpreter's lock; 0 or an errno. */
@@ -127,28 +135,39 @@ void lane_unlock(Lane *lane) {
     if (type) PyErr_Restore(type, value, traceback);
 }
 
+/* Whether the process that asked for the lock which this one gave up has not taken it yet. */
+static bool gives_way(const Lane *lane, double waited_s) {
+    return lane->has_yielded && waited_s < GIVE_WAY_S && lane_is_wanted(lane);
+}
+
 bool lane_wait_for_lock(Lane *lane) {
     if (!lane->map) return false;
     bool is_locked = false;
     int fd = lane->lock_fd;
+    double begun = lane->now;
+    lease_end_of_file(lane->lock_device, lane->lock_inode);
     /* The interpreter's lock is released: `is_busy` keeps other threads out of the lane, and
      * `disarm` and `close` wait for it. `files` stays, as only `arm` replaces it. */
     Py_BEGIN_ALLOW_THREADS
-    for (int tries = 0; tries < LOCK_TRIES && !is_locked; tries++) {
-        sched_yield();
-        is_locked = flock(fd, LOCK_EX | LOCK_NB) == 0;
+    for (int tries = 0; !is_locked && lane->now - begun < WAIT_S; tries++) {
+        bool is_giving_way = gives_way(lane, lane->now - begun);
+        if (tries < SPINS || is_giving_way) sched_yield();
+        else usleep(PAUSE_US);
+        if (!is_giving_way) {
+            is_locked = flock(fd, LOCK_EX | LOCK_NB) == 0;
+            /* Again each time: who takes the lock takes this back. */
+            if (!is_locked) __atomic_store_n(lane_wanted(lane), 1, __ATOMIC_SEQ_CST);
+        }
+        lane->now = seconds(CLOCK_MONOTONIC);
     }
     Py_END_ALLOW_THREADS
     return is_locked;
 }
 
 bool lane_lock_in_place(Lane *lane, bool *is_in_place) {
-    double now = 0;
-    if (lane->map && clock_monotonic(lane->clock, &now)) {
-        *is_in_place = true;
-        /* A process that replaces the lock fences the tail, which every append looks at. */
-        if (now < lane->look_at) return true;
-    }
+    /* A process that replaces the lock fences the tail, which every append looks at. */
+    *is_in_place = true;
+    if (lane->map && lane->now < lane->look_at) return true;
     if (UNLIKELY(lane->io != Py_None)) {
         PyObject *identity = PyObject_CallMethod(lane->io, "identity", "s", lane->lock_path);
         unsigned long long device = 0, inode = 0;
@@ -162,14 +181,8 @@ bool lane_lock_in_place(Lane *lane, bool *is_in_place) {
     struct stat found;
     *is_in_place = lstat(lane->lock_path, &found) == 0
         && (uint64_t)found.st_dev == lane->lock_device && (uint64_t)found.st_ino == lane->lock_inode;
-    if (*is_in_place) lane->look_at = now + LOOK_S;
+    if (*is_in_place) lane->look_at = lane->now + LOOK_S;
     return true;
-}
-
-static double seconds(clockid_t clock) {
-    struct timespec now;
-    clock_gettime(clock, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
 bool lane_now(Lane *lane, int64_t *now_us) {

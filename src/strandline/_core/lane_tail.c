@@ -97,9 +97,8 @@ bool lane_read_tail(Lane *lane, char *tail) {
 static bool put_end(Lane *lane, const char *slot) {
     double now;
     if (!lane->map) return lane_pwrite(lane, lane->tail_fd, slot, END_BYTES, 0);
-    if (!clock_monotonic(lane->clock, &now)) return false;
-    if (now >= lane->touch_at) {
-        lane->touch_at = now + TOUCH_S;
+    if (lane->now >= lane->touch_at) {
+        lane->touch_at = lane->now + TOUCH_S;
         return lane_pwrite(lane, lane->tail_fd, slot, END_BYTES, 0);
     }
     /* After the frame, for those who read the end and then the frame. */

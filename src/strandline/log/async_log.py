@@ -134,13 +134,16 @@ class AsyncLog:
         """
         check_on_asyncio()
         log = self._blocking
-        if log._appenders is not None and key is None and self._is_next(topic):
-            try:
-                warm: Receipt = append_warm(log._appenders, topic, value, terms, False)
-            except StrandlineError as error:
-                return AsyncReceipt(HandedOver.failed(error))
-            if warm is not NotImplemented:
-                return AsyncReceipt(warm)
+        if log._appenders is not None and key is None and type(topic) is str:
+            queue = self._queues.get(topic)
+            # No append to the topic waits to be handed over, nor a transaction.
+            if (queue is None or queue.last is None) and bound_thread.get() is None:
+                try:
+                    warm: Receipt = append_warm(log._appenders, topic, value, terms, False)
+                except StrandlineError as error:
+                    return AsyncReceipt(HandedOver.failed(error))
+                if warm is not NotImplemented:
+                    return AsyncReceipt(warm)
         if self._must_queue(topic):
             return AsyncReceipt(
                 *self._queued(topic, partial(log.append, topic, value, key=key, **terms))
@@ -319,13 +322,6 @@ class AsyncLog:
 
     # --- appends that have to be made in a thread ---
 
-    def _is_next(self, topic: TopicName | object) -> bool:
-        """Whether no append to this topic waits to be handed over, nor a transaction."""
-        if type(topic) is not str or bound_thread.get() is not None:
-            return False
-        queue = self._queues.get(topic)
-        return queue is None or queue.is_empty
-
     def _must_queue(self, topic: TopicName | object) -> bool:
         """Whether an append may block: to a topic that is looked up first, or in a transaction."""
         if not isinstance(topic, str | Topic):
@@ -333,7 +329,7 @@ class AsyncLog:
             return False
         bound, queue = bound_thread.get(), self._queues.get(topic)
         is_inside = bound is not None and bound.executor is not None
-        is_behind = queue is not None and not queue.is_empty
+        is_behind = queue is not None and queue.last is not None
         return is_inside or is_behind or not self._blocking._appends.knows(topic)
 
     def _queued(

@@ -96,19 +96,15 @@ class AppendQueue:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._waiting: deque[tuple[HandedOver[Any], Callable[[], Any]]] = deque()
-        self._last: HandedOver[Any] | None = None
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether all of them are made."""
-        return self._last is None
+        #: None once all of them are made.
+        self.last: HandedOver[Any] | None = None
 
     def put(self, append: Callable[[], MadeT]) -> HandedOver[MadeT]:
         """Make an append after those before it, in a thread of the running loop."""
         handed = HandedOver[MadeT]()
         with self._lock:
-            is_first = self._last is None
-            self._last = handed
+            is_first = self.last is None
+            self.last = handed
             self._waiting.append((handed, append))
         if is_first:
             # A loop that is closed waits for its threads, so that it is made in any case.
@@ -117,14 +113,14 @@ class AppendQueue:
 
     async def finish(self) -> None:
         """Return once all of them are made."""
-        if (last := self._last) is not None:
+        if (last := self.last) is not None:
             await last.finish()
 
     def _make_all(self) -> None:
         while True:
             with self._lock:
                 if not self._waiting:
-                    self._last = None
+                    self.last = None
                     return
                 handed, append = self._waiting.popleft()
             handed.make(append)

@@ -36,6 +36,8 @@ from strandline.stores.files.tail import (
     FENCE_AT,
     TAIL_BYTES,
     UNSEALED,
+    WANTED,
+    WANTED_AT,
     Durable,
     End,
     Fence,
@@ -412,6 +414,9 @@ def test_slots_are_those_of_the_page() -> None:
         )
     assert numbers(layout("### The fence").meanings[3]) == [DROPPED]
     assert numbers(layout("### The fence").meanings[4]) == [UNSEALED]
+    request = layout("### The request for the lock")
+    assert (request.start, request.struct.size) == (WANTED_AT, len(WANTED))
+    assert request.struct.unpack(WANTED) == (numbers(request.meanings[0])[0],)
 
 
 def test_tails_of_a_store_read_as_the_page_says(files: Files) -> None:

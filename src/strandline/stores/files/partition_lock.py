@@ -7,6 +7,7 @@ import threading
 from strandline.log.holders import LogHolder, local_writer
 from strandline.stores.files.manifest import LockIdentity
 from strandline.stores.files.place import Place
+from strandline.stores.files.tail import WANTED, WANTED_AT
 from strandline.stores.open_file import OpenFile
 from strandline.values import UnavailableError
 
@@ -45,14 +46,18 @@ class PartitionLock:
         """Return the lock file and that of its holder's name; None if it is not open."""
         return None if self._file is None else (self._file, self._holder)
 
-    def acquire(self, timeout_s: float) -> None:
-        """Take the lock; UnavailableError that names the holder when the time is up."""
+    def acquire(self, timeout_s: float, tail: OpenFile | None) -> None:
+        """Take the lock; UnavailableError that names the holder when the time is up.
+
+        In the tail, a process is asked for it that keeps it between its appends.
+        """
         if self._try():
             return
         clock = self._place.clock
         deadline = clock.monotonic() + timeout_s
         sleep_s, spins = _SLEEP_MIN_S, _SPINS
         while clock.monotonic() < deadline:
+            self._ask(tail)
             if spins:
                 spins -= 1
                 os.sched_yield()
@@ -68,6 +73,12 @@ class PartitionLock:
             partition=self._place.partition,
             topic=self._place.topic.name,
         )
+
+    def _ask(self, tail: OpenFile | None) -> None:
+        # With each try: who takes the lock takes the request back.
+        if tail is not None:
+            with contextlib.suppress(OSError):
+                self._io.pwrite(tail.fd, WANTED, WANTED_AT)
 
     def release(self) -> None:
         """Let the lock go."""

@@ -257,7 +257,7 @@ class PartitionWriter:
 
     def _acquire(self, timeout_s: float) -> None:
         try:
-            self._lock.acquire(timeout_s)
+            self._lock.acquire(timeout_s, self._owned and self._owned.tail)
         except UnavailableError:
             if not self._settings.takes_over or not self._may_wait:
                 raise

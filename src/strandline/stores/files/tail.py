@@ -25,9 +25,13 @@ _new: Any = tuple.__new__
 DURABLE_AT = 128
 # After the end, so that a reader of an end that a fenced writer wrote reads the fence, too.
 FENCE_AT = 256
+WANTED_AT = 320
 TAIL_BYTES = 384
 END_BYTES = 4 + _END.size
 NO_FENCE = bytes(4 + _FENCE.size)
+
+WANTED = b"\x01\0\0\0"
+"""What a process puts at WANTED_AT to ask for a lock that another keeps. See design 0121."""
 
 DROPPED = 0xFFFFFFFF
 """A successor that is none: the topic was dropped."""
