@@ -166,9 +166,9 @@ bool lane_lock_in_place(Lane *lane, bool *is_in_place) {
     return true;
 }
 
-static double seconds(clockid_t clock) {
+double monotonic_s(void) {
     struct timespec now;
-    clock_gettime(clock, &now);
+    clock_gettime(CLOCK_MONOTONIC, &now);
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
@@ -192,6 +192,6 @@ bool clock_monotonic(PyObject *clock, double *now) {
         Py_XDECREF(value);
         return !PyErr_Occurred();
     }
-    *now = seconds(CLOCK_MONOTONIC);
+    *now = monotonic_s();
     return true;
 }

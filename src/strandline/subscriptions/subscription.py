@@ -1,10 +1,11 @@
 """History, then live, in one loop: no gap, no repeat."""
 
+import os
 import threading
 import types
 import weakref
 from collections.abc import Callable, Generator
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from strandline.clock import Clock
 from strandline.locks import Attempt
@@ -97,6 +98,26 @@ class Subscription(Stream[ItemT]):
         finally:
             end_limit(limit)
             self._reading.release()
+
+    def __next__(self) -> ItemT:
+        item = self._take_at_once(waits=True)
+        return super().__next__() if item is None else item
+
+    def _take_at_once(self, *, waits: bool = False) -> ItemT | None:
+        """Return the next record, if it was read before, or if no more than a wait is needed.
+
+        None also where `next` raises.
+        """
+        if os.getpid() == self._pid and self._attempt:
+            try:
+                if not self._is_closed and not self._watch.is_closed:
+                    item: Any = self._pages.take_ready()
+                    if item is None and waits:
+                        item = self._pages.follow_on()
+                    return item  # type: ignore[no-any-return]
+            finally:
+                self._reading.release()
+        return None
 
     def _take_nowait(self, most: int) -> list[ItemT]:
         """Return up to so many items that can be had without a wait. Raises as `next`."""
@@ -195,6 +216,8 @@ class Subscription(Stream[ItemT]):
     # watch may have given some away. So the next step looks for itself.
 
     def _wait(self, deadline: float | None) -> None:
+        if self._pages.wait_at_end(deadline):
+            return
         hints: tuple[Hint, ...] = ()
         try:
             hints = tuple(self._watch.wait(self._pages.wait_s(deadline)))
@@ -202,6 +225,8 @@ class Subscription(Stream[ItemT]):
             self._pages.on_hints(hints)
 
     async def _wait_on_loop(self, deadline: float | None) -> None:
+        if self._pages.leave_end():
+            return
         hints: tuple[Hint, ...] = ()
         try:
             hints = tuple(await self._watch.wait_on_loop(self._pages.wait_s(deadline)))
