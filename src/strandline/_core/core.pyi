@@ -160,8 +160,9 @@ class TailWatch:
         readable when it has to call `look_on_loop`. None if too many loops do, or there are
         no notices."""
 
-    def look_on_loop(self, loop: int, /) -> bool:
-        """Look at the tail; whether the loop has to call this once more 200 µs later."""
+    def look_on_loop(self, loop: int, /) -> tuple[bool, bool]:
+        """Look at the tail; whether the loop has to call this once more 200 µs later, and
+        whether anything has changed since the last look of any thread."""
 
     def end_loop(self, loop: int, /) -> None:
         """Close what `begin_loop` has opened."""
@@ -174,6 +175,8 @@ class Follower:
     """
 
     def __new__(cls, watch: TailWatch, aim: int, reader: Reader, /) -> Self: ...
+    @property
+    def watch(self) -> TailWatch: ...
     def wait(self, start: int, records_max: int, timeout_s: float, /) -> Any:
         """Return the events from `start` on, a list, as soon as there are any.
 

@@ -88,11 +88,14 @@ static PyObject *follower_wake(Follower *follower, PyObject *unused) {
     Py_RETURN_NONE;
 }
 
+static PyMemberDef members[] = {
+    {"watch", T_OBJECT_EX, offsetof(Follower, watch), READONLY, NULL}, {0}};
 static PyMethodDef methods[] = {
     {"wait", (PyCFunction)(void *)follower_wait, METH_VARARGS, NULL},
     {"wake", (PyCFunction)(void *)follower_wake, METH_NOARGS, NULL}, {0}};
 static PyType_Slot slots[] = {{Py_tp_new, follower_new},
                               {Py_tp_dealloc, follower_dealloc},
+                              {Py_tp_members, members},
                               {Py_tp_methods, methods},
                               {0}};
 PyType_Spec follower_spec = {

@@ -130,7 +130,7 @@ static PyObject *watch_end_loop(TailWatch *watch, PyObject *args) {
 static PyObject *watch_look_on_loop(TailWatch *watch, PyObject *args) {
     int loop;
     if (!PyArg_ParseTuple(args, "i:look_on_loop", &loop)) return NULL;
-    bool is_due = false;
+    bool is_due = false, has_changed = false;
     pthread_mutex_lock(&watch->mutex);
     if (loop >= 0 && loop < LOOPS_MAX && watch->loop_bells[loop] >= 0 && watch->notices >= 0) {
         tail_drain(watch->loop_bells[loop]);
@@ -141,11 +141,13 @@ static PyObject *watch_look_on_loop(TailWatch *watch, PyObject *args) {
         } else if (watch->again_at && monotonic_s() >= watch->again_at) {
             watch->again_at = 0;
         }
+        int64_t before = watch->end;
         if (!watch->is_odd) tail_look(watch, loop);
+        has_changed = watch->end != before || watch->is_odd;
         is_due = watch->again_at != 0;
     }
     pthread_mutex_unlock(&watch->mutex);
-    return PyBool_FromLong(is_due);
+    return Py_BuildValue("(OO)", is_due ? Py_True : Py_False, has_changed ? Py_True : Py_False);
 }
 
 static PyMethodDef methods[] = {

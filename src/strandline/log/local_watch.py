@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, Protocol
 
 from strandline.clock import Clock
+from strandline.log.loop_tail import LoopTail
 from strandline.log.numbers import check_timeout, check_whole
 from strandline.log.results import Hint, TopicName
 from strandline.values import ClosedError, InvalidError, Offset, Partition, Topic
@@ -153,6 +154,41 @@ class LocalWatch:
         if type(found) is list:
             self.hints += 1
         return found
+
+    async def follow_on_loop(
+        self, tail: LoopTail, start: int, records_max: int, timeout_s: float
+    ) -> Any:
+        """Do what `follow` does on the running event loop."""
+        follower = self._follower
+        if follower is None:
+            return NotImplemented
+        waiter = LoopWaiter()
+        self.waits += 1
+        try:
+            # Registered first: whatever changes from now on wakes it.
+            tail.waiting.add(waiter)
+            with self._lock:
+                self._waiter = waiter
+                is_woken, self._is_woken = self._is_woken or self._is_closed, False
+            found = follower.wait(start, records_max, 0.0)
+            if found is None and not is_woken and timeout_s > 0:
+                timer = asyncio.get_running_loop().call_later(timeout_s, waiter.wake_here)
+                try:
+                    await waiter.wait()
+                finally:
+                    timer.cancel()
+                found = follower.wait(start, records_max, 0.0)
+        finally:
+            tail.waiting.discard(waiter)
+            self._waiter = None
+        if type(found) is list:
+            self.hints += 1
+        return found
+
+    @property
+    def follower(self) -> "Follower | None":
+        """What its reader waits by."""
+        return self._follower
 
     def wake(self) -> None:
         with self._lock:

@@ -318,9 +318,8 @@ class Watches(Generic[Place, Known]):
 
     def _needs_thread(self, changes: ChangeSource[Place]) -> bool:
         """Whether no reader can listen by itself. Readers that follow need not listen."""
-        if self._has_loops or not changes.is_for_readers:
-            return True
-        return sum(not each.is_following for each in tuple(self._watches)) > 1
+        hinted = sum(not each.is_following for each in tuple(self._watches))
+        return hinted > (0 if self._has_loops or not changes.is_for_readers else 1)
 
     def _begin_thread(self, changes: ChangeSource[Place]) -> None:
         if self._thread is None:

@@ -5,6 +5,7 @@ from typing import Any
 from strandline.clock import Clock, SystemClock
 from strandline.log import Log, Watch
 from strandline.log.local_watch import LocalWatch
+from strandline.log.loop_tail import LoopTail, loop_tail
 from strandline.log.parts import counts_of, follower_of
 from strandline.subscriptions.cursor import Cursor
 from strandline.values import Record, StrandlineError
@@ -20,6 +21,7 @@ class Following:
     def __init__(self, log: Log, watch: Watch, clock: Clock, *, records_max: int) -> None:
         self._log = log
         self._records_max = records_max
+        self._tail: LoopTail | None = None
         # What overrides the log's reading, or its time, is to be used.
         is_plain = type(log) is Log and type(clock) is SystemClock
         self._watch = watch if is_plain and isinstance(watch, LocalWatch) else None
@@ -47,11 +49,33 @@ class Following:
         self._watch.follow_by(follower)
         return True
 
+    def begin_on_loop(self, cursor: Cursor) -> bool:
+        """Do what `begin` does for the running event loop."""
+        if not self.begin(cursor):
+            return False
+        assert self._watch is not None
+        if self._tail is not None and self._tail.is_of_running_loop():
+            return True
+        self.close()
+        follower = self._watch.follower
+        self._tail = None if follower is None else loop_tail(follower)
+        return self._tail is not None
+
     def wait(self, timeout_s: float) -> list[Record] | None:
         """Return the events that come in this time; None if there are none, or a look is due."""
         assert self.cursor is not None
         assert self._watch is not None
-        found: Any = self._watch.follow(self.cursor.next, self._records_max, timeout_s)
+        return self._found(self._watch.follow(self.cursor.next, self._records_max, timeout_s))
+
+    async def wait_on_loop(self, timeout_s: float) -> list[Record] | None:
+        """Do what `wait` does on the running event loop."""
+        assert self.cursor is not None
+        assert self._watch is not None
+        assert self._tail is not None
+        place = self.cursor.next, self._records_max
+        return self._found(await self._watch.follow_on_loop(self._tail, *place, timeout_s))
+
+    def _found(self, found: Any) -> list[Record] | None:
         if found is NotImplemented:
             self.end()
             return None
@@ -64,5 +88,14 @@ class Following:
             return False
         assert self._watch is not None
         self._watch.follow_by(None)
+        self.close()
         self.cursor = None
         return True
+
+    def close(self) -> None:
+        """Let go of what it waits at. From any thread."""
+        tail, self._tail = self._tail, None
+        if tail is not None:
+            tail.leave()
+
+    __del__ = close

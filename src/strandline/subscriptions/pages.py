@@ -206,6 +206,27 @@ class Pages:
             raise
         return True
 
+    async def wait_at_end_on_loop(self, deadline: float | None) -> bool:
+        """Do what `wait_at_end` does on the running event loop."""
+        following, cursor = self._following, self._cursors.only()
+        if following is None:
+            return False
+        if cursor is None or cursor.fault is not None or not following.begin_on_loop(cursor):
+            return self.leave_end()
+        is_put = False
+        try:
+            records = await following.wait_on_loop(self.wait_s(deadline))
+            if records:
+                self._put(cursor, records)
+                is_put = True
+        except BaseException:
+            following.end()
+            raise
+        finally:
+            if not is_put:
+                self.look_everywhere()
+        return True
+
     def follow_on(self) -> Record | None:
         """Wait and take, if it waits for records anyway; None where `take` is due."""
         following, cursor = self._following, self._cursors.only()
@@ -230,6 +251,11 @@ class Pages:
                 # Also if it was interrupted: what was read is read again.
                 self.look_everywhere()
         return is_put
+
+    def close(self) -> None:
+        """Let go of what waits at the end. From any thread."""
+        if self._following is not None:
+            self._following.close()
 
     def leave_end(self) -> bool:
         """Wait at the watch from now on; whether it was not so before, and a look is due."""

@@ -174,6 +174,7 @@ class Subscription(Stream[ItemT]):
         self._finalizer.detach()
         self._assignment.close()
         self._closing()
+        self._pages.close()
 
     def check_open(self) -> None:
         """Raise ClosedError if the subscription or its log is closed, or another process's."""
@@ -225,7 +226,7 @@ class Subscription(Stream[ItemT]):
             self._pages.on_hints(hints)
 
     async def _wait_on_loop(self, deadline: float | None) -> None:
-        if self._pages.leave_end():
+        if await self._pages.wait_at_end_on_loop(deadline):
             return
         hints: tuple[Hint, ...] = ()
         try:

@@ -71,7 +71,7 @@ def follower(files: PartitionFiles, start: int) -> "Follower | None":
     None where no reader has come to the start before, and where the core is not to read it.
     """
     place, watch = files.place, files.tail_watch
-    if watch is None or place.kind is not ValueKind.EVENT:
+    if watch is None or place.kind is not ValueKind.EVENT or place.is_proved:
         return None
     aimed = files.aim()
     if aimed is None:
