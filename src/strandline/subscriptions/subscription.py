@@ -1,6 +1,5 @@
 """History, then live, in one loop: no gap, no repeat."""
 
-import os
 import threading
 import types
 import weakref
@@ -84,6 +83,8 @@ class Subscription(Stream[ItemT]):
         for a second or two more at most; `assignment.fault` has the error. ClosedError once
         the subscription or its log is closed, whatever was read ahead.
         """
+        if timeout_s is None and (ready := self._take_at_once()) is not None:
+            return ready
         deadline = deadline_in(self._clock, timeout_s)
         self._begin_step()
         limit = begin_limit(deadline)
@@ -100,24 +101,27 @@ class Subscription(Stream[ItemT]):
             self._reading.release()
 
     def __next__(self) -> ItemT:
-        item = self._take_at_once(waits=True)
-        return super().__next__() if item is None else item
-
-    def _take_at_once(self, *, waits: bool = False) -> ItemT | None:
-        """Return the next record, if it was read before, or if no more than a wait is needed.
-
-        None also where `next` raises.
-        """
-        if os.getpid() == self._pid and self._attempt:
+        item: Any = None
+        if self._running_pid == self._pid and self._attempt:
             try:
                 if not self._is_closed and not self._watch.is_closed:
-                    item: Any = self._pages.take_ready()
-                    if item is None and waits:
+                    item = self._pages.take_ready()
+                    if item is None:
                         item = self._pages.follow_on()
-                    return item  # type: ignore[no-any-return]
             finally:
                 self._reading.release()
-        return None
+        return super().__next__() if item is None else item
+
+    def _take_at_once(self) -> ItemT | None:
+        """Return the next record, if it was read before; None also where `next` raises."""
+        item: Any = None
+        if self._running_pid == self._pid and self._attempt:
+            try:
+                if not self._is_closed and not self._watch.is_closed:
+                    item = self._pages.take_ready()
+            finally:
+                self._reading.release()
+        return item  # type: ignore[no-any-return]
 
     def _take_nowait(self, most: int) -> list[ItemT]:
         """Return up to so many items that can be had without a wait. Raises as `next`."""
