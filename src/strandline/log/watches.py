@@ -220,7 +220,7 @@ class Watches(Generic[Place, Known]):
 
     def _find_hinted(self) -> None:
         with self._lock:
-            needs_hints = any(not each.is_following for each in self._watches)
+            needs_hints = any(not each.is_following for each in tuple(self._watches))
             self.partitions = self._partitions if needs_hints else ()
 
     def close(self) -> None:
