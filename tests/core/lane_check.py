@@ -60,6 +60,7 @@ def check(folder: Path) -> None:
         clock.set_now_us(first - 5_000_000)
         assert log.append("t", sl.Event("k")).timestamp_us >= first
     _notices(sl, folder / "noticed")
+    _follows(sl, f"{folder}/followed")
     _gives_way(sl, folder / "truncated")
     _looks(sl, folder / "unlocked")
     _leases(sl, folder / "leased")
@@ -105,12 +106,15 @@ def _receipts(sl: Any, log: Any, end: int) -> None:
     before = log.metrics()
     notified: list[int] = []
     notify = FileWatches.__call__
-    # A subscription would come upon the record by itself, only later.
+    # A subscription follows, and comes upon the record by itself.
     FileWatches.__call__ = lambda *given, **_: notified.append(given[2])  # type: ignore[method-assign]
+    watch = log.watch()
+    watch.add("t", 0, end)
     with log.subscribe("t", start=sl.LATEST) as subscription:
         assert subscription.next(timeout_s=0) is None
         receipt = log.append("t", sl.Event("watched"))
         assert subscription.next(timeout_s=60).offset == receipt.offset == end
+    watch.close()
     FileWatches.__call__ = notify  # type: ignore[method-assign]
     assert end + 1 in notified
     after = log.metrics()
@@ -222,6 +226,30 @@ def _notices(sl: Any, path: Path) -> None:
             # The writer has returned: a notice is there by now, or there is none.
             assert watcher.wait(0)
         watcher.close()
+
+
+def _follows(sl: Any, path: str) -> None:
+    """Of two events in a row, the end of the second is most likely not written, but stored."""
+    from strandline.log.parts import follower_of  # noqa: PLC0415
+    from strandline.stores.files.tail import FENCE_AT  # noqa: PLC0415
+    from tests.core.test_lane import fast  # noqa: PLC0415
+
+    with sl.open(f"file:{path}") as log, sl.open(f"file:{path}", mode="read") as reader:
+        log.create_topic("t")
+        fast(log)
+        at = log.marks("t", 0).high
+        follower: Any = follower_of(reader, reader.topic("t"), 0, at)
+        for _ in range(100):
+            for kind in ("noticed", "stored"):
+                log.append("t", sl.Event(kind))
+                found = follower.wait(at, 10, 5.0)
+                assert found, "a wake-up was lost"
+                assert [(each.offset, each.value.kind) for each in found] == [(at, kind)]
+                at += 1
+        with next(Path(path).rglob("*.tail")).open("r+b") as tail:
+            tail.seek(FENCE_AT)
+            tail.write(b"fence")
+        assert follower.wait(at, 10, 5.0) is NotImplemented
 
 
 def _gives_way(sl: Any, path: Path) -> None:

@@ -64,6 +64,21 @@ BUGS: dict[str, tuple[str, str, str]] = {
         TOUCHING,
         "lane->touch_at = lane->now + 3600;",
     ),
+    "what was only stored is not looked for": (
+        "tail_watch.c",
+        "        watch->again_at = now + TOUCH_S;\n",
+        "        watch->again_at = 0;\n",
+    ),
+    "a notice is not followed by a look": (
+        "tail_watch.c",
+        "        /* Loops wait for the same notices. */\n",
+        "        return tail_take_notices(watch), false;\n",
+    ),
+    "a follower passes a fence": (
+        "tail_watch.c",
+        " != TAIL_BYTES || has_fence(tail)) return false;",
+        " != TAIL_BYTES) return (void)has_fence, false;",
+    ),
     "others are not caught up with": ("lane_tail.c", CATCHING_UP, "{"),
     "a receipt is durable by a sync that had begun": (
         "group_commit.c",

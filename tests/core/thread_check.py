@@ -30,14 +30,35 @@ def check(folder: str) -> None:
                 raise
 
         threads = [threading.Thread(target=work, args=(number,)) for number in range(THREADS)]
-        for thread in threads:
+        log.append("t", sl.Event("first"))
+        subscriptions = [log.subscribe("t") for _ in range(2)]
+        seen: list[list[int]] = [[] for _ in subscriptions]
+        readers = [
+            threading.Thread(target=_read_all, args=pair)
+            for pair in zip(subscriptions, seen, strict=True)
+        ]
+        for thread in (*readers, *threads):
             thread.start()
         for thread in threads:
             thread.join()
         assert not failed
+        log.append("t", sl.Event("last"))
+        for reader in readers:
+            reader.join()
+        counts.append(2)
+        assert seen == [list(range(sum(counts)))] * 2
         found = [record.offset for record in log.read("t", 0, 0)]
         assert found == list(range(sum(counts)))
         assert log.metrics().records == len(found)
+
+
+def _read_all(subscription: Any, seen: list[int]) -> None:
+    """Follow the others to the last of their events."""
+    for record in subscription:
+        seen.append(record.offset)
+        if record.value.kind == "last":
+            break
+    subscription.close()
 
 
 def _append(sl: Any, log: Any, number: int) -> int:

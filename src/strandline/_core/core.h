@@ -23,7 +23,7 @@
 #endif
 
 /* Raised with each change of what Python and the core expect of each other. */
-#define CORE_INTERFACE 12
+#define CORE_INTERFACE 13
 
 #define LIKELY(condition) __builtin_expect(!!(condition), 1)
 #define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
@@ -215,6 +215,19 @@ enum { FRAME_HEAD = 40, FRAME_ROWS = 1, FRAME_COLUMNS = 2, FRAME_BYTES_MAX = 1 <
 
 extern PyTypeObject *ReaderType;
 extern PyType_Spec reader_spec;
+
+/* For a follower. The offset of the next frame, and where it begins. */
+int64_t reader_place(PyObject *reader, int64_t *position);
+/* Read what there is before `end`, which is not much. Without the interpreter's lock. */
+void reader_fetch(PyObject *reader, int64_t end);
+/* Return a list of the records up to `stop`, whose frame ends at `end`, or of those before the
+ * first frame that is Python's; NULL with an exception. */
+PyObject *reader_take(PyObject *reader, int64_t end, int64_t stop);
+
+/* --- follower.c --- */
+
+extern PyTypeObject *FollowerType;
+extern PyType_Spec follower_spec;
 
 /* --- module.c --- */
 

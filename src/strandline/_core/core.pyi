@@ -142,6 +142,53 @@ class Reader(Iterator[Record]):
         """What ended it."""
 
 @final
+class TailWatch:
+    """Where threads of this process wait until the tail of one partition changes. Thread-safe."""
+
+    def __new__(cls) -> Self: ...
+    def aim(
+        self, file: object, fd: int, path: str, device: int, inode: int, seed: int, raw: bytes, /
+    ) -> int:
+        """Watch the tail file that `file` keeps open, of which `raw` was read; return the number
+        of the aim. 0 if there are no notices to be had, or Python has to look at it first.
+
+        Those who wait for an earlier aim get NotImplemented.
+        """
+
+    def begin_loop(self) -> tuple[int, int, int] | None:
+        """Have an event loop wait as well; return its number, and two descriptors that are
+        readable when it has to call `look_on_loop`. None if too many loops do, or there are
+        no notices."""
+
+    def look_on_loop(self, loop: int, /) -> tuple[bool, bool]:
+        """Look at the tail; whether the loop has to call this once more 200 µs later, and
+        whether anything has changed since the last look of any thread."""
+
+    def end_loop(self, loop: int, /) -> None:
+        """Close what `begin_loop` has opened."""
+
+@final
+class Follower:
+    """Waits for events at the end of a partition, and reads them. For one thread at a time.
+
+    `aim` is what `TailWatch.aim` returned, `reader` at the partition's end.
+    """
+
+    def __new__(cls, watch: TailWatch, aim: int, reader: Reader, /) -> Self: ...
+    @property
+    def watch(self) -> TailWatch: ...
+    def wait(self, start: int, records_max: int, timeout_s: float, /) -> Any:
+        """Return the events from `start` on, a list, as soon as there are any.
+
+        None when the time is up or `wake` was called. NotImplemented, with nothing done, if it is
+        not at `start`, if there are more than so many, and if anything else than events was
+        written. The interpreter's lock is released while it waits.
+        """
+
+    def wake(self) -> None:
+        """End the present wait, or the next one if there is none. From any thread."""
+
+@final
 class Lane:
     """Appends plain events to one partition, as long as it has the partition's head.
 
@@ -209,6 +256,9 @@ class Lane:
 
     def settle(self) -> None:
         """Python has taken the head back."""
+
+    def announce_to(self, watch: TailWatch, /) -> None:
+        """Tell those who wait there where the partition ends, after each append."""
 
     def hold(self) -> None:
         """Append nothing until the next `arm`: writes are queued."""

@@ -15,12 +15,6 @@ static const double LOOK_S = 0.01;
 
 /* --- the parts of a wait, all with `mutex` held --- */
 
-double monotonic_s(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-}
-
 /* Whether it was woken in this time. */
 bool commit_block(GroupCommit *commit, pthread_cond_t *woken, int ms) {
 #ifdef __APPLE__

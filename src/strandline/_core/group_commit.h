@@ -4,11 +4,6 @@
 #include "lane.h"
 #include <pthread.h>
 
-/* From the magic of the end to its segment: what stays as long as nothing but frames is written. */
-enum { SAME_FROM = 4, SAME_TO = 32, SAME_BYTES = SAME_TO - SAME_FROM };
-
-enum { SIGNALS_MS = 50 }; /* How long a wait goes on without a look for signals. */
-
 /* Where a partition is synced. Not changed once it is made. */
 typedef struct {
     PyObject *files; /* Keeps the descriptors open. */
@@ -69,5 +64,4 @@ int commit_wait(GroupCommit *commit, int64_t turn);
 bool commit_block(GroupCommit *commit, pthread_cond_t *woken, int ms);
 void commit_end_round(GroupCommit *commit);
 void commit_let_go(GroupCommit *commit);
-double monotonic_s(void);
 #endif

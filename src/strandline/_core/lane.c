@@ -54,6 +54,7 @@ static int lane_traverse(Lane *lane, visitproc visit, void *arg) {
     Py_VISIT(lane->fenced);
     Py_VISIT(lane->let_lock_go);
     Py_VISIT(lane->files);
+    Py_VISIT((PyObject *)lane->watch);
     Py_VISIT(Py_TYPE(lane));
     return 0;
 }
@@ -66,6 +67,7 @@ static int lane_clear(Lane *lane) {
     Py_CLEAR(lane->fenced);
     Py_CLEAR(lane->let_lock_go);
     Py_CLEAR(lane->files);
+    Py_CLEAR(lane->watch);
     return 0;
 }
 
@@ -153,6 +155,16 @@ static PyObject *lane_disarm(Lane *lane, PyObject *unused) {
 static PyObject *lane_settle(Lane *lane, PyObject *unused) {
     (void)unused;
     lane->is_owed = lane->is_armed = lane->is_broken = false;
+    Py_RETURN_NONE;
+}
+
+static PyObject *lane_announce_to(Lane *lane, PyObject *watch) {
+    if (Py_TYPE(watch) != TailWatchType) {
+        PyErr_SetString(PyExc_TypeError, "give a TailWatch");
+        return NULL;
+    }
+    Py_CLEAR(lane->watch);
+    lane->watch = (TailWatch *)new_reference(watch);
     Py_RETURN_NONE;
 }
 
@@ -346,6 +358,7 @@ static PyMethodDef methods[] = {
     {"arm", (PyCFunction)(void *)lane_arm, METH_VARARGS, NULL},
     {"disarm", (PyCFunction)(void *)lane_disarm, METH_NOARGS, NULL},
     {"settle", (PyCFunction)(void *)lane_settle, METH_NOARGS, NULL},
+    {"announce_to", (PyCFunction)(void *)lane_announce_to, METH_O, NULL},
     {"hold", (PyCFunction)(void *)lane_hold, METH_NOARGS, NULL},
     {"close", (PyCFunction)(void *)lane_close, METH_NOARGS, NULL},
     {"append", (PyCFunction)(void *)lane_append, METH_FASTCALL, NULL},

@@ -16,6 +16,26 @@ enum {
     HOLDER_BYTES = 21
 };
 
+/* Where the fields of the first slot are. Between 4 and 32: magic, version, generation of the
+ * manifest, boot, epoch and segment. */
+enum {
+    SAME_AT = 4,
+    POSITION_AT = 32,
+    NEXT_AT = 40,
+    LAST_US_AT = 48,
+    LOW_AT = 56,
+    CRC_AT = 64,
+    PID_AT = 68,
+    SIZE_AT = 72,
+    /* What stays as long as nothing but frames is written. */
+    SAME_BYTES = POSITION_AT - SAME_AT
+};
+
+enum { SIGNALS_MS = 50 }; /* How long a wait goes on without a look for signals. */
+
+/* Those of this process who wait for a tail to change. See tail_watch.h. */
+typedef struct TailWatch TailWatch;
+
 /* A tail file in shared memory. */
 typedef struct TailMap {
     char *page;   /* NULL while there is none. */
@@ -45,6 +65,7 @@ typedef struct {
     PyObject *fenced;      /* Returns what a fenced writer raises. */
     PyObject *let_lock_go;  /* Closes a lock file that cannot be unlocked. */
     PyObject *files;        /* Keeps the descriptors open. */
+    TailWatch *watch;       /* Told of each end; NULL where there is none. */
     int segment_fd, tail_fd, lock_fd, holder_fd;
     char *lock_path;
     uint64_t lock_device, lock_inode;
@@ -59,6 +80,7 @@ typedef struct {
     Lease lease;     /* If `is_leased`; it may have ended meanwhile. */
     double leased_at, rests_until, entered_at;
     int run;         /* Appends that followed on each other, with none of another process. */
+    bool has_touched; /* The last end was. */
     Head head;
     char end[END_BYTES], durable_slot[DURABLE_BYTES], holder[HOLDER_BYTES + 1];
     Buffer frame;
@@ -154,6 +176,7 @@ static inline bool lane_is_wanted(const Lane *lane) {
 }
 bool lane_lock_in_place(Lane *lane, bool *is_in_place);
 bool lane_now(Lane *lane, int64_t *now_us);
+double monotonic_s(void);
 /* By this clock, or the system's if it is None. */
 bool clock_monotonic(PyObject *clock, double *now);
 
@@ -164,6 +187,13 @@ TailMap *tail_map_open(int fd);
 void tail_map_close(TailMap *map);
 /* Have SIGBUS handled here, also if another handler was set meanwhile. */
 void tail_map_guard(void);
+
+/* --- tail_watch.c --- */
+
+extern PyTypeObject *TailWatchType;
+extern PyType_Spec tail_watch_spec;
+/* Say where the partition ends now; `has_notice` if the tail file was written. */
+void tail_watch_tell(TailWatch *watch, const char *end_slot, uint32_t seed, bool has_notice);
 
 /* --- lane_tail.c --- */
 

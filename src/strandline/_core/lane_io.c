@@ -27,12 +27,6 @@ static bool raise_errno(void) {
     return false;
 }
 
-static double seconds(clockid_t clock) {
-    struct timespec now;
-    clock_gettime(clock, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-}
-
 /* May be called without the interpreter's lock; 0 or an errno. */
 static int write_all(int fd, const char *data, size_t length, int64_t at) {
     while (length) {
@@ -158,7 +152,7 @@ bool lane_wait_for_lock(Lane *lane) {
             /* Again each time: who takes the lock takes this back. */
             if (!is_locked) __atomic_store_n(lane_wanted(lane), 1, __ATOMIC_SEQ_CST);
         }
-        lane->now = seconds(CLOCK_MONOTONIC);
+        lane->now = monotonic_s();
     }
     Py_END_ALLOW_THREADS
     return is_locked;
@@ -185,6 +179,12 @@ bool lane_lock_in_place(Lane *lane, bool *is_in_place) {
     return true;
 }
 
+double monotonic_s(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
 bool lane_now(Lane *lane, int64_t *now_us) {
     if (UNLIKELY(lane->clock != Py_None)) {
         PyObject *us = PyObject_CallMethod(lane->clock, "now_us", NULL);
@@ -205,6 +205,6 @@ bool clock_monotonic(PyObject *clock, double *now) {
         Py_XDECREF(value);
         return !PyErr_Occurred();
     }
-    *now = seconds(CLOCK_MONOTONIC);
+    *now = monotonic_s();
     return true;
 }

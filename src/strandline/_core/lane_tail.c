@@ -6,20 +6,7 @@
  * the file is notified of writes alone, and looks again this much later (watching.py). */
 static const double TOUCH_S = 0.0002;
 
-/* Where the fields of the first slot are. Between 4 and 32: magic, version, generation of the
- * manifest, boot, epoch and segment. */
-enum {
-    SAME_AT = 4,
-    POSITION_AT = 32,
-    NEXT_AT = 40,
-    LAST_US_AT = 48,
-    LOW_AT = 56,
-    CRC_AT = 64,
-    PID_AT = 68,
-    SIZE_AT = 72,
-    IS_FAILED_AT = DURABLE_AT + 6,
-    DURABLE_NEXT_AT = DURABLE_AT + 20
-};
+enum { IS_FAILED_AT = DURABLE_AT + 6, DURABLE_NEXT_AT = DURABLE_AT + 20 };
 
 static bool is_sealed(const Lane *lane, const char *slot, size_t length) {
     return !memcmp(slot + 4, "\xf5T", 2)
@@ -96,6 +83,7 @@ bool lane_read_tail(Lane *lane, char *tail) {
 /* Put the end into the tail. Readers verify it, so that its bytes may come in any order. */
 static bool put_end(Lane *lane, const char *slot) {
     double now;
+    lane->has_touched = true;
     if (!lane->map) return lane_pwrite(lane, lane->tail_fd, slot, END_BYTES, 0);
     if (lane->now >= lane->touch_at) {
         lane->touch_at = lane->now + TOUCH_S;
@@ -105,7 +93,8 @@ static bool put_end(Lane *lane, const char *slot) {
     __atomic_thread_fence(__ATOMIC_RELEASE);
     memcpy(lane->map->page, slot, END_BYTES);
     if (!clock_monotonic(lane->clock, &now)) return false;
-    if (LIKELY(now < lane->touch_at)) return true;
+    lane->has_touched = now >= lane->touch_at;
+    if (LIKELY(!lane->has_touched)) return true;
     /* It came later than watchers look again: the process was stopped meanwhile. */
     return lane_pwrite(lane, lane->tail_fd, slot, END_BYTES, 0);
 }
@@ -132,7 +121,10 @@ bool lane_tell_end(Lane *lane) {
     write_u32(slot, crc32c(lane->tail_seed, slot + 4, END_BYTES - 4));
     if (!put_end(lane, slot)) return false;
     if (!get_fence(lane, fence)) return false;
-    if (LIKELY(!is_fenced(fence))) return true;
+    if (LIKELY(!is_fenced(fence))) {
+        if (lane->watch) tail_watch_tell(lane->watch, slot, lane->tail_seed, lane->has_touched);
+        return true;
+    }
     PyObject *error = PyObject_CallFunctionObjArgs(lane->fenced, NULL);
     if (error) PyErr_SetObject((PyObject *)Py_TYPE(error), error);
     Py_XDECREF(error);

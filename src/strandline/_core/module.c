@@ -113,6 +113,8 @@ static bool add_types(PyObject *module) {
                  {"Record", &record_spec, &RecordType},
                  {"Reader", &reader_spec, &ReaderType},
                  {"Lane", &lane_spec, &LaneType},
+                 {"TailWatch", &tail_watch_spec, &TailWatchType},
+                 {"Follower", &follower_spec, &FollowerType},
                  {"GroupCommit", &group_commit_spec, &GroupCommitType},
                  {"ReceiptFields", &receipt_spec, &ReceiptFieldsType},
                  {"Appender", &appender_spec, &AppenderType}};

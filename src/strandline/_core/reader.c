@@ -229,6 +229,42 @@ static PyObject *reader_next(Reader *reader) {
     return record;
 }
 
+/* --- for a follower --- */
+
+int64_t reader_place(PyObject *object, int64_t *position) {
+    const Reader *reader = (const Reader *)object;
+    *position = reader->position;
+    return reader->base;
+}
+
+void reader_fetch(PyObject *object, int64_t end) {
+    Reader *reader = (Reader *)object;
+    size_t wanted = (size_t)(end - reader->position);
+    if (wanted > reader->room) {
+        char *content = realloc(reader->content, wanted);
+        if (!content) return;
+        reader->content = content;
+        reader->room = wanted;
+    }
+    ssize_t got = pread(reader->fd, reader->content, wanted, reader->position);
+    reader->content_at = reader->position;
+    reader->length = got > 0 ? (size_t)got : 0;
+}
+
+PyObject *reader_take(PyObject *object, int64_t end, int64_t stop) {
+    Reader *reader = (Reader *)object;
+    PyObject *records = PyList_New(0), *record;
+    reader->end = reader->pause = end;
+    reader->stop = stop;
+    reader->bytes_left = INT64_MAX;
+    while (records && (record = reader_next(reader))) {
+        if (PyList_Append(records, record)) Py_CLEAR(records);
+        Py_DECREF(record);
+    }
+    if (PyErr_Occurred()) Py_CLEAR(records);
+    return records;
+}
+
 static PyMemberDef members[] = {
     {"position", T_LONGLONG, offsetof(Reader, position), READONLY, NULL},
     {"base", T_LONGLONG, offsetof(Reader, base), READONLY, NULL},

@@ -10,11 +10,6 @@
 /* Where the fields are: of the end, and of the durable mark. */
 enum {
     SEGMENT_AT = 28,
-    POSITION_AT = 32,
-    NEXT_AT = 40,
-    LAST_US_AT = 48,
-    CRC_AT = 64,
-    SIZE_AT = 72,
     MARK_FAILED_AT = 6,
     MARK_SEGMENT_AT = 8,
     MARK_POSITION_AT = 12,
@@ -139,7 +134,7 @@ static Step read_whole_tail(const SyncPlace *place, char *tail) {
 /* Whether the epoch goes on, in the same segment. */
 static bool is_same(const SyncPlace *place, const char *tail) {
     static const char no_fence[FENCE_BYTES];
-    return is_sealed(place, tail, END_BYTES) && !memcmp(tail + SAME_FROM, place->same, SAME_BYTES)
+    return is_sealed(place, tail, END_BYTES) && !memcmp(tail + SAME_AT, place->same, SAME_BYTES)
         && !memcmp(tail + FENCE_AT, no_fence, FENCE_BYTES);
 }
 

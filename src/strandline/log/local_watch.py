@@ -3,14 +3,18 @@
 import asyncio
 import threading
 from collections.abc import Callable, Collection
-from typing import Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from strandline.clock import Clock
+from strandline.log.loop_tail import LoopTail
 from strandline.log.numbers import check_timeout, check_whole
 from strandline.log.results import Hint, TopicName
 from strandline.values import ClosedError, InvalidError, Offset, Partition, Topic
 from strandline.values.prompt import prompt_text
 from strandline.writes.waiter import LoopWaiter, ThreadWaiter, Waiter
+
+if TYPE_CHECKING:
+    from strandline._core.core import Follower
 
 
 class Watched(Protocol):
@@ -60,6 +64,9 @@ class LocalWatch:
         self._seen: dict[tuple[int, Partition], Offset] = {}
         self._hints: dict[tuple[int, Partition], Hint] = {}
         self._waiter: Waiter | None = None
+        self._follower: Follower | None = None
+        #: Called when its reader begins or ends to need hints.
+        self.on_follow: Callable[[], None] = _do_nothing
         self._is_woken = False
         self._is_closed = False
 
@@ -120,6 +127,69 @@ class LocalWatch:
         finally:
             self._waiter = None
 
+    @property
+    def is_following(self) -> bool:
+        """Whether its reader needs no hints: it waits by a follower, or looks for itself next."""
+        return self._follower is not None
+
+    def follow_by(self, follower: "Follower | None") -> None:
+        """Have the reader wait by a follower from now on; without one, as before.
+
+        The reader looks for itself after that, before it waits for hints again.
+        """
+        with self._lock:
+            self._follower = follower
+            if follower is not None and (self._is_woken or self._is_closed):
+                self._is_woken = False
+                follower.wake()
+        self.on_follow()
+
+    def follow(self, start: int, records_max: int, timeout_s: float) -> Any:
+        """Wait by the follower: see core.Follower. Ends early, with None, when it is woken."""
+        follower = self._follower
+        if follower is None:
+            return NotImplemented
+        self.waits += 1
+        found = follower.wait(start, records_max, timeout_s)
+        if type(found) is list:
+            self.hints += 1
+        return found
+
+    async def follow_on_loop(
+        self, tail: LoopTail, start: int, records_max: int, timeout_s: float
+    ) -> Any:
+        """Do what `follow` does on the running event loop."""
+        follower = self._follower
+        if follower is None:
+            return NotImplemented
+        waiter = LoopWaiter()
+        self.waits += 1
+        try:
+            # Registered first: whatever changes from now on wakes it.
+            tail.waiting.add(waiter)
+            with self._lock:
+                self._waiter = waiter
+                is_woken, self._is_woken = self._is_woken or self._is_closed, False
+            found = follower.wait(start, records_max, 0.0)
+            if found is None and not is_woken and timeout_s > 0:
+                timer = asyncio.get_running_loop().call_later(timeout_s, waiter.wake_here)
+                try:
+                    await waiter.wait()
+                finally:
+                    timer.cancel()
+                found = follower.wait(start, records_max, 0.0)
+        finally:
+            tail.waiting.discard(waiter)
+            self._waiter = None
+        if type(found) is list:
+            self.hints += 1
+        return found
+
+    @property
+    def follower(self) -> "Follower | None":
+        """What its reader waits by."""
+        return self._follower
+
     def wake(self) -> None:
         with self._lock:
             self._is_woken = True
@@ -129,6 +199,7 @@ class LocalWatch:
         with self._lock:
             self._is_closed = True
             self._wake()
+            self._follower = None
         while self._partitions:
             self._partitions.pop().remove_watch(self)
         self._on_close(self)
@@ -154,6 +225,8 @@ class LocalWatch:
 
     def notify(self, hint: Hint) -> None:
         """Pass the hint on, unless the reader has it already."""
+        if self._follower is not None:
+            return
         place = hint.topic.id.int, hint.partition
         with self._lock:
             if hint.end > self._seen.get(place, hint.end):
@@ -188,6 +261,8 @@ class LocalWatch:
         waiter = self._waiter
         if waiter is not None:
             waiter.wake()
+        if self._follower is not None:
+            self._follower.wake()
 
     def _take(self, waiter: Waiter) -> Collection[Hint] | None:
         """Return the hints, none of them if woken; None if there is nothing to return.
@@ -212,3 +287,7 @@ class LocalWatch:
     def _check_open(self) -> None:
         if self._is_closed:
             raise ClosedError("this watch or its log was closed, open it again")
+
+
+def _do_nothing() -> None:
+    pass

@@ -12,6 +12,7 @@ from strandline.log.store import Store, StoreTier
 from strandline.values import InvalidError, Mode, Topic
 
 if TYPE_CHECKING:
+    from strandline._core.core import Follower
     from strandline.log.log import Log
     from strandline.log.tracing import Tracing
 
@@ -98,6 +99,15 @@ def counts_of(log: "Log") -> LogCounts:
 def quotas_of(log: "Log") -> Quotas:
     """Return what admits the appends of a log's tenants."""
     return log._quotas  # noqa: SLF001 - For rooms above, as the parts.
+
+
+def follower_of(log: "Log", topic: Topic, partition: int, start: int) -> "Follower | None":
+    """Return what waits for the events from `start` on; None where the store has no such thing."""
+    find = getattr(log._parts.store, "follower", None)  # noqa: SLF001 - For rooms above.
+    found: Follower | None = None
+    if find is not None:
+        found = find(*log._access.partition(topic, partition), start)  # noqa: SLF001 - As above.
+    return found
 
 
 def parts_of(log: "Log") -> LogParts:

@@ -157,6 +157,8 @@ class Watches(Generic[Place, Known]):
         self._lock = threading.Lock()
         self._partitions: dict[Place, WatchedPartition[Place]] = {}
         self._watches: set[LocalWatch] = set()
+        #: Those that are to be notified of; none while no reader needs hints.
+        self.partitions: Collection[object] = ()
         #: Waits and hints of those that are closed.
         self._waits = self._hints = 0
         #: The partitions that are listened for; empty without a change source.
@@ -178,7 +180,9 @@ class Watches(Generic[Place, Known]):
         # Without other processes there is nothing to listen to.
         waiters = () if self._open_changes is None else (self._blocking_waiter, self._loop_waiter)
         watch = LocalWatch(self._clock, watched, self._unregister, *waiters)
+        watch.on_follow = self._find_hinted
         self._watches.add(watch)
+        self._find_hinted()
         if self._is_closed:
             # A close in between did not find it.
             watch.close()
@@ -212,6 +216,12 @@ class Watches(Generic[Place, Known]):
                 self._watches.discard(watch)
                 self._waits += watch.waits
                 self._hints += watch.hints
+        self._find_hinted()
+
+    def _find_hinted(self) -> None:
+        with self._lock:
+            needs_hints = any(not each.is_following for each in tuple(self._watches))
+            self.partitions = self._partitions if needs_hints else ()
 
     def close(self) -> None:
         """End every watch, and the listening."""
@@ -238,7 +248,7 @@ class Watches(Generic[Place, Known]):
             if place not in self._attended:
                 self._attended.add(place)
                 self._changes.add(place)
-            if len(self._watches) > 1 or self._has_loops or not self._changes.is_for_readers:
+            if self._needs_thread(self._changes):
                 self._begin_thread(self._changes)
 
     def unwatch(self, place: Place) -> None:
@@ -278,6 +288,9 @@ class Watches(Generic[Place, Known]):
                 changes = self._changes
                 if changes is None or self._thread is not None:
                     return False
+                if self._needs_thread(changes):
+                    self._begin_thread(changes)
+                    return False
                 if not self._attempt_turn:
                     return False
                 has_turn = True
@@ -302,6 +315,11 @@ class Watches(Generic[Place, Known]):
         return True
 
     # --- listening ---
+
+    def _needs_thread(self, changes: ChangeSource[Place]) -> bool:
+        """Whether no reader can listen by itself. Readers that follow need not listen."""
+        hinted = sum(not each.is_following for each in tuple(self._watches))
+        return hinted > (0 if self._has_loops or not changes.is_for_readers else 1)
 
     def _begin_thread(self, changes: ChangeSource[Place]) -> None:
         if self._thread is None:
@@ -336,6 +354,12 @@ class Watches(Generic[Place, Known]):
                 if self._is_closed or not self._attended:
                     self._end(changes)
                     return
+                if not self._needs_thread(changes):
+                    self._thread = None
+                    break
+        # One that waits has left the listening to this thread.
+        for watch in tuple(self._watches):
+            watch.wake_once()
 
     def _listen(self, changes: ChangeSource[Place], timeout_s: float | None) -> None:
         """Wait for changes and notify all watches. The caller has the turn."""

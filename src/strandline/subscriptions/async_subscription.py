@@ -33,6 +33,10 @@ class AsyncSubscription(AsyncStream[ItemT]):
         """Which partitions it reads; they may be changed at any time."""
         return AsyncAssignment(self._blocking.assignment)
 
+    async def __anext__(self) -> ItemT:
+        item = self._blocking._take_at_once()
+        return await super().__anext__() if item is None else item
+
     async def next(self, timeout_s: float | None = None) -> ItemT | None:
         """Return the next item, or None if there is none within `timeout_s`.
 

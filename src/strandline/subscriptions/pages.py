@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 from strandline.clock import Clock
 from strandline.log import Hint, Log, Watch
 from strandline.subscriptions.cursor import Cursor, Cursors, Need, TopicPartition
+from strandline.subscriptions.following import Following
 from strandline.subscriptions.markers import Marker
 from strandline.subscriptions.screening import Screen
 from strandline.subscriptions.selecting import Selecting
@@ -95,6 +96,9 @@ class Pages:
         #: Called before the first look of each poll, where a look may block.
         self._on_poll = on_poll
         self._is_polled = True
+        self._following: Following | None = None
+        if screens is None and not durable_only:
+            self._following = Following(log, watch, clock, records_max=records_max)
         self._shared = shared_reads(log)
         self._selecting = Selecting(log)
         #: Whether nothing was wanted of the last page, so that asking the store may pay.
@@ -149,6 +153,29 @@ class Pages:
                 self._cursors.doubt()
                 raise
 
+    def take_ready(self) -> Record | None:
+        """Return the next record of the page that is buffered; None where `take` is due."""
+        page = self._page
+        if not page or self._is_filling:
+            # The lock may be held for as long as a read takes.
+            return None
+        with self._lock:
+            cursor = self._cursor
+            if not page or cursor is None or self._page_end is not None:
+                return None
+            if cursor.is_removed or cursor.markers:
+                return None
+            try:
+                record: Any = page.popleft()
+                cursor.deliver(record.offset)
+                if not page:
+                    self._cursors.queue(cursor)
+            except BaseException:
+                self._drop_page()
+                self._cursors.doubt()
+                raise
+            return record  # type: ignore[no-any-return]
+
     def take_many(self, most: int) -> list[Record]:
         """Return what is buffered of one page, up to `most` records; none where `take` is due."""
         with self._lock:
@@ -164,6 +191,94 @@ class Pages:
                 if not page:
                     self._cursors.queue(cursor)
             return taken
+
+    def wait_at_end(self, deadline: float | None) -> bool:
+        """Wait for what comes next, and read it; False if it is to be waited for at the watch.
+
+        Nothing was left to take. The next take has what came, or looks for itself.
+        """
+        following, cursor = self._following, self._cursors.only()
+        if following is None:
+            return False
+        try:
+            if cursor is None or cursor.fault is not None or not following.begin(cursor):
+                return self.leave_end()
+            self._wait_for(cursor, self.wait_s(deadline))
+        except BaseException:
+            following.end()
+            raise
+        return True
+
+    async def wait_at_end_on_loop(self, deadline: float | None) -> bool:
+        """Do what `wait_at_end` does on the running event loop."""
+        following, cursor = self._following, self._cursors.only()
+        if following is None:
+            return False
+        if cursor is None or cursor.fault is not None or not following.begin_on_loop(cursor):
+            return self.leave_end()
+        is_put = False
+        try:
+            records = await following.wait_on_loop(self.wait_s(deadline))
+            if records:
+                self._put(cursor, records)
+                is_put = True
+        except BaseException:
+            following.end()
+            raise
+        finally:
+            if not is_put:
+                self.look_everywhere()
+        return True
+
+    def follow_on(self) -> Record | None:
+        """Wait and take, if it waits for records anyway; None where `take` is due."""
+        following, cursor = self._following, self._cursors.only()
+        if following is None or cursor is None or following.cursor is not cursor:
+            return None
+        left_s = self._poll_at - self._clock.monotonic()
+        if left_s <= 0 or cursor.need is not _NOTHING:
+            return None
+        return self.take_ready() if self._wait_for(cursor, left_s) else None
+
+    def _wait_for(self, cursor: Cursor, timeout_s: float) -> bool:
+        """Wait for records of the cursor that is followed; without any, the next take looks."""
+        is_put = False
+        try:
+            assert self._following is not None
+            records = self._following.wait(timeout_s)
+            if records:
+                self._put(cursor, records)
+                is_put = True
+        finally:
+            if not is_put:
+                # Also if it was interrupted: what was read is read again.
+                self.look_everywhere()
+        return is_put
+
+    def close(self) -> None:
+        """Let go of what waits at the end. From any thread."""
+        if self._following is not None:
+            self._following.close()
+
+    def leave_end(self) -> bool:
+        """Wait at the watch from now on; whether it was not so before, and a look is due."""
+        is_due = self._following is not None and self._following.end()
+        if is_due:
+            self.look_everywhere()
+        return is_due
+
+    def _put(self, cursor: Cursor, records: list[Record]) -> None:
+        with self._lock:
+            if cursor.is_removed or self._page or cursor.next != records[0].offset:
+                return
+            try:
+                cursor.hint(records[-1].offset + 1)
+                self._page.extend(records)
+                self._cursor = cursor
+            except BaseException:
+                self._drop_page()
+                self._cursors.doubt()
+                raise
 
     def on_hints(self, hints: Collection[Hint]) -> None:
         """Follow the hints of one wait. Without any, the next take looks everywhere."""

@@ -13,12 +13,15 @@ ItemT = TypeVar("ItemT")
 class Stream(Generic[ItemT]):
     """What yields items until it is closed: a subclass says how one of them comes."""
 
+    #: The process that runs; asking the system each time costs more than a record does.
+    _running_pid = os.getpid()
+
     def __init__(self) -> None:
         self._pid = os.getpid()
 
     def _check_process(self) -> None:
         """Raise ClosedError in the child of a fork, which must not take for an end what is none."""
-        if os.getpid() != self._pid:
+        if self._running_pid != self._pid:
             raise ClosedError(
                 "this was opened before a fork, open the log again in the child process and"
                 " subscribe there",
@@ -54,6 +57,13 @@ class Stream(Generic[ItemT]):
 
     async def __aexit__(self, *exc: object) -> None:
         await to_its_end(self.close)
+
+
+def _after_fork() -> None:
+    Stream._running_pid = os.getpid()  # noqa: SLF001 - It is this module's.
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 class AsyncStream(Generic[ItemT]):

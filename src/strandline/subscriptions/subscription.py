@@ -4,7 +4,7 @@ import threading
 import types
 import weakref
 from collections.abc import Callable, Generator
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from strandline.clock import Clock
 from strandline.locks import Attempt
@@ -83,6 +83,8 @@ class Subscription(Stream[ItemT]):
         for a second or two more at most; `assignment.fault` has the error. ClosedError once
         the subscription or its log is closed, whatever was read ahead.
         """
+        if timeout_s is None and (ready := self._take_at_once()) is not None:
+            return ready
         deadline = deadline_in(self._clock, timeout_s)
         self._begin_step()
         limit = begin_limit(deadline)
@@ -97,6 +99,29 @@ class Subscription(Stream[ItemT]):
         finally:
             end_limit(limit)
             self._reading.release()
+
+    def __next__(self) -> ItemT:
+        item: Any = None
+        if self._running_pid == self._pid and self._attempt:
+            try:
+                if not self._is_closed and not self._watch.is_closed:
+                    item = self._pages.take_ready()
+                    if item is None:
+                        item = self._pages.follow_on()
+            finally:
+                self._reading.release()
+        return super().__next__() if item is None else item
+
+    def _take_at_once(self) -> ItemT | None:
+        """Return the next record, if it was read before; None also where `next` raises."""
+        item: Any = None
+        if self._running_pid == self._pid and self._attempt:
+            try:
+                if not self._is_closed and not self._watch.is_closed:
+                    item = self._pages.take_ready()
+            finally:
+                self._reading.release()
+        return item  # type: ignore[no-any-return]
 
     def _take_nowait(self, most: int) -> list[ItemT]:
         """Return up to so many items that can be had without a wait. Raises as `next`."""
@@ -153,6 +178,7 @@ class Subscription(Stream[ItemT]):
         self._finalizer.detach()
         self._assignment.close()
         self._closing()
+        self._pages.close()
 
     def check_open(self) -> None:
         """Raise ClosedError if the subscription or its log is closed, or another process's."""
@@ -195,6 +221,8 @@ class Subscription(Stream[ItemT]):
     # watch may have given some away. So the next step looks for itself.
 
     def _wait(self, deadline: float | None) -> None:
+        if self._pages.wait_at_end(deadline):
+            return
         hints: tuple[Hint, ...] = ()
         try:
             hints = tuple(self._watch.wait(self._pages.wait_s(deadline)))
@@ -202,6 +230,8 @@ class Subscription(Stream[ItemT]):
             self._pages.on_hints(hints)
 
     async def _wait_on_loop(self, deadline: float | None) -> None:
+        if await self._pages.wait_at_end_on_loop(deadline):
+            return
         hints: tuple[Hint, ...] = ()
         try:
             hints = tuple(await self._watch.wait_on_loop(self._pages.wait_s(deadline)))

@@ -122,6 +122,7 @@ class TieredStore:
         self.change_settings: Final = hot.change_settings
         self.append: Final = hot.append
         self.shortcut: Final = getattr(hot, "shortcut", None)
+        self.follower: Final = getattr(hot, "follower", None)
         self.writers: Final = getattr(hot, "writers", None)
         self.marks: Final = hot.marks
         self.keys: Final = hot.keys

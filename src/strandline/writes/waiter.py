@@ -62,6 +62,10 @@ class LoopWaiter:
     def wake(self) -> None:
         self._wakeup.ring(self._event)
 
+    def wake_here(self) -> None:
+        """Wake it from the thread of its loop."""
+        self._event.set()
+
     async def wait(self) -> None:
         """Wait until woken."""
         await self._event.wait()

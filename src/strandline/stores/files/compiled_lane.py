@@ -14,7 +14,6 @@ from strandline.stores.files.following import keep
 from strandline.stores.files.manifest import StoredSegment
 from strandline.stores.files.partition import PartitionFiles
 from strandline.stores.files.partition_lock import PartitionLock
-from strandline.stores.files.place import Place
 from strandline.stores.files.succession import OwnedEpoch
 from strandline.stores.files.tail import DURABLE_AT, FENCE_AT
 from strandline.stores.files.writing_settings import WritingSettings
@@ -119,13 +118,14 @@ class CompiledLane:
 
 
 def compiled_lane(
-    place: Place,
+    files: PartitionFiles,
     settings: WritingSettings,
     lock: PartitionLock,
     mutex: threading.Lock,
     fenced: Callable[[], Exception],
 ) -> CompiledLane | None:
     """Return the core's part; None where it has none."""
+    place = files.place
     is_plain = place.kind is ValueKind.EVENT and not place.is_proved and not settings.compression
     if not IS_COMPILED or not is_plain:
         return None
@@ -135,4 +135,6 @@ def compiled_lane(
         *(io, clock, fenced, lock.close_file),
         *(settings.segment_bytes, settings.is_exclusive, settings.maps_tails),
     )
+    if files.tail_watch is not None:
+        lane.announce_to(files.tail_watch)
     return CompiledLane(lane, lock, mutex, is_seam=io is not None or clock is not None)

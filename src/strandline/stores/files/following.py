@@ -17,7 +17,7 @@ from strandline.stores.files.segment import SegmentFile
 from strandline.values import Event, Offset, Record, ValueKind
 
 if TYPE_CHECKING or IS_COMPILED:
-    from strandline._core.core import Reader
+    from strandline._core.core import Follower, Reader
 
 #: More than a reader that keeps up finds at a time.
 _BYTES_MAX = 1 << 16
@@ -63,6 +63,30 @@ def newest(files: PartitionFiles, wanted: ReadRange) -> Sequence[Record] | None:
     if kept.records is None:
         kept.records = _events(place, segment, kept.content, (start, at, stop))
     return kept.records
+
+
+def follower(files: PartitionFiles, start: int) -> "Follower | None":
+    """Return what waits for the events from `start` on, and reads them.
+
+    None where no reader has come to the start before, and where the core is not to read it.
+    """
+    place, watch = files.place, files.tail_watch
+    if watch is None or place.kind is not ValueKind.EVENT or place.is_proved:
+        return None
+    aimed = files.aim()
+    if aimed is None:
+        return None
+    state, number = aimed
+    segment = files.segment(state.manifest, state.manifest.active)
+    at = state.position if start == state.marks.high else segment.ends.get(start)
+    if at is None or start < state.local:
+        return None
+    segment.note(start, at)
+    reader = Reader(
+        *(segment, None, segment.fd, segment.seed, at, start, at, start, at),
+        *(place.topic.name, place.partition, _BYTES_MAX, True),
+    )
+    return Follower(watch, number, reader)
 
 
 def keep(files: PartitionFiles, stored: StoredSegment, place: tuple[int, int], new: Frozen) -> None:

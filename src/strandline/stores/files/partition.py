@@ -5,8 +5,11 @@ import threading
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from strandline._core import IS_COMPILED
+from strandline.clock import SystemClock
+from strandline.io import SystemIo
 from strandline.log.store import DroppedError, dropped
 from strandline.stores.files.entries import page_of
 from strandline.stores.files.frame import Frame
@@ -39,6 +42,9 @@ from strandline.values import (
     Record,
     TrimmedError,
 )
+
+if TYPE_CHECKING or IS_COMPILED:
+    from strandline._core.core import TailWatch
 
 _TRIES = 100
 # What makes a named tuple by name is slow, and some are made for each look.
@@ -92,6 +98,10 @@ class PartitionFiles:
         self.known_durable: int = 0
         #: Whether a sync has failed here: what it was to cover may be lost.
         self.has_failed_sync = False
+        #: Where threads wait for the tail to change; None where the core is not used for it.
+        self.tail_watch: TailWatch | None = None
+        if IS_COMPILED and type(place.io) is SystemIo and type(place.clock) is SystemClock:
+            self.tail_watch = TailWatch()
 
     # --- where it begins and ends ---
 
@@ -109,6 +119,26 @@ class PartitionFiles:
                     return self._grown(raw) or self._look(raw)
         with self._lock:
             return self._look()
+
+    def aim(self) -> tuple[State, int] | None:
+        """Have the tail watched; return what is in it, and the number of the aim for followers.
+
+        None where it cannot be watched, or holds more than frames that were written in turn.
+        """
+        state = self.look()
+        with self._lock:
+            tail, seen, watch = self._tail, self._seen, self.tail_watch
+            if tail is None or seen is None or watch is None or seen.state is not state:
+                return None
+            end = unpack_end(self._tail_seed, seen.raw)
+            if seen.tail_durable is None or end is None or end.boot != self._io.boot_id():
+                return None
+            manifest, position, marks, *_ = seen.state
+            active = manifest.segments[-1].number
+            if (end.segment, end.position, end.next) != (active, position, marks.high):
+                return None
+            number = watch.aim(*(tail, tail.fd, tail.path, *tail.inode), self._tail_seed, seen.raw)
+            return (seen.state, number) if number else None
 
     def marks(self) -> Marks:
         """Return where the partition begins and ends now."""

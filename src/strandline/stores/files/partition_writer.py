@@ -112,9 +112,7 @@ class PartitionWriter:
         self._delta = AppendDelta(self._head)
         self._pid = os.getpid()
         #: What appends plain events in our place, between a `leave` and an `enter`.
-        self.compiled: Final = compiled_lane(
-            files.place, settings, self._lock, self._mutex, self._fenced
-        )
+        self.compiled: Final = compiled_lane(files, settings, self._lock, self._mutex, self._fenced)
         self.syncing: Final = Syncing(
             files, notify, self.compiled.commit if self.compiled else None
         )

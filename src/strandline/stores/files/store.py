@@ -4,7 +4,7 @@ import contextlib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from strandline._core import CORE, IS_COMPILED
@@ -41,7 +41,7 @@ from strandline.stores.files.columnar import check_compression
 from strandline.stores.files.dropping import fence_dropped, remove_directory
 from strandline.stores.files.erased_files import ErasedFiles
 from strandline.stores.files.erasing import count, erase
-from strandline.stores.files.following import newest
+from strandline.stores.files.following import follower, newest
 from strandline.stores.files.keys import AnswerT, FileKeys
 from strandline.stores.files.lane import Lanes
 from strandline.stores.files.partition import PartitionFiles
@@ -69,6 +69,9 @@ from strandline.values import (
     Tenant,
     TopicSettings,
 )
+
+if TYPE_CHECKING:
+    from strandline._core.core import Follower
 
 _SEGMENT_BYTES = 64 * 1024 * 1024
 _EMPTY = Marks(Offset(0), Offset(0), Offset(0))
@@ -261,6 +264,11 @@ class FileStore:
 
     def read_batches(self, topic: TopicEntry, partition: int, wanted: ReadRange) -> RecordBatches:
         return self._reading(topic, partition, wanted).batches()
+
+    @translated
+    def follower(self, topic: TopicEntry, partition: int, start: int) -> "Follower | None":
+        """See `log.parts.follower_of`."""
+        return follower(topic.partitions[partition], start)
 
     @translated
     def _newest(

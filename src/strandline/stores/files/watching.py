@@ -35,7 +35,6 @@ class FileWatches(Watches[WatchedPlace, TopicEntry]):
     def __init__(self, root: Root) -> None:
         super().__init__(root.clock, _place, _end, self._file_changes)
         self._root = root
-        self.partitions: Collection[object] = self._partitions
 
     def __call__(self, files: PartitionFiles, end: int, *, durable_only: bool) -> None:
         """Pass on how far a partition is written, or durable."""

@@ -1,0 +1,115 @@
+"""Tasks of an event loop that wait at the end of a partition. See design 0130."""
+
+import asyncio
+import contextlib
+import weakref
+from typing import TYPE_CHECKING
+
+from strandline.writes.waiter import LoopWaiter
+
+if TYPE_CHECKING:
+    from strandline._core.core import Follower, TailWatch
+
+#: How long after a notice a writer may still store ends without one.
+_AGAIN_S = 0.0002
+
+
+class LoopTail:
+    """One loop's part in the wait for one tail: its descriptors are the loop's readers.
+
+    Used on the loop's thread, but for `leave`. Any change wakes all who wait; each looks.
+    """
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, watch: "TailWatch", follower: "Follower"
+    ) -> None:
+        self._loop = weakref.ref(loop)
+        self._watch = watch
+        # Keeps the notices open for as long as the loop reads them.
+        self._follower: Follower | None = follower
+        self.waiting: set[LoopWaiter] = set()
+        self._users = 0
+        self._is_again_due = False
+        self._fds: tuple[int, ...] = ()
+        begun = watch.begin_loop()
+        self.is_open = begun is not None
+        if begun is not None:
+            self._number, *self._fds = begun  # type: ignore[assignment]
+            for fd in self._fds:
+                loop.add_reader(fd, self._on_change)
+
+    def is_of_running_loop(self) -> bool:
+        """Whether it is open, on the loop that runs."""
+        return self.is_open and self._loop() is asyncio.get_running_loop()
+
+    def join(self) -> None:
+        """Count one that may wait here."""
+        self._users += 1
+
+    def leave(self) -> None:
+        """Count one less; the last one ends it. From any thread."""
+        loop = self._loop()
+        # A closed loop has no readers any more.
+        with contextlib.suppress(RuntimeError):
+            if loop is not None:
+                loop.call_soon_threadsafe(self._leave)
+
+    def _leave(self) -> None:
+        self._users -= 1
+        if not self._users:
+            self._end()
+
+    def _end(self) -> None:
+        loop = self._loop()
+        if self.is_open and loop is not None:
+            self.is_open = False
+            for fd in self._fds:
+                loop.remove_reader(fd)
+            self._watch.end_loop(self._number)
+            self._follower = None
+            _of_loop.get(loop, {}).pop(self._watch, None)
+
+    def _on_change(self) -> None:
+        is_due, _ = self._watch.look_on_loop(self._number)
+        self._wake()
+        loop = self._loop()
+        if is_due and not self._is_again_due and loop is not None:
+            self._is_again_due = True
+            loop.call_later(_AGAIN_S, self._look_again)
+
+    def _look_again(self) -> None:
+        self._is_again_due = False
+        if self.is_open:
+            _, has_changed = self._watch.look_on_loop(self._number)
+            if has_changed:
+                self._wake()
+
+    def _wake(self) -> None:
+        for waiter in self.waiting:
+            waiter.wake_here()
+
+
+_of_loop: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[TailWatch, LoopTail]]" = (
+    weakref.WeakKeyDictionary()
+)
+
+
+def loop_tail(follower: "Follower") -> LoopTail | None:
+    """Return where tasks of the running loop wait for what this follower reads; None for nowhere.
+
+    Joined by the caller.
+    """
+    loop = asyncio.get_running_loop()
+    tails = _of_loop.setdefault(loop, {})
+    tail = tails.get(follower.watch)
+    if tail is None or not tail.is_open:
+        try:
+            tail = LoopTail(loop, follower.watch, follower)
+        except NotImplementedError:
+            # A loop without readers of descriptors.
+            return None
+        if not tail.is_open:
+            return None
+        tails[follower.watch] = tail
+    tail.join()
+    return tail

@@ -1,0 +1,101 @@
+"""Waits at the end of a subscription's only partition, and reads what comes. See design 0130."""
+
+from typing import Any
+
+from strandline.clock import Clock, SystemClock
+from strandline.log import Log, Watch
+from strandline.log.local_watch import LocalWatch
+from strandline.log.loop_tail import LoopTail, loop_tail
+from strandline.log.parts import counts_of, follower_of
+from strandline.subscriptions.cursor import Cursor
+from strandline.values import Record, StrandlineError
+
+
+class Following:
+    """Has a follower of the store wait and read in one call, where the store has one.
+
+    One thread uses it at a time. A follower is for the offset at which a cursor stands, and
+    is dropped as soon as the two disagree, or as it meets what it leaves to others.
+    """
+
+    def __init__(self, log: Log, watch: Watch, clock: Clock, *, records_max: int) -> None:
+        self._log = log
+        self._records_max = records_max
+        self._tail: LoopTail | None = None
+        # What overrides the log's reading, or its time, is to be used.
+        is_plain = type(log) is Log and type(clock) is SystemClock
+        self._watch = watch if is_plain and isinstance(watch, LocalWatch) else None
+        #: The one that it waits for.
+        self.cursor: Cursor | None = None
+        if self._watch is not None:
+            self._counts = counts_of(log)
+
+    def begin(self, cursor: Cursor) -> bool:
+        """Whether it waits for the next events of this cursor, which has delivered all."""
+        if cursor is self.cursor:
+            return True
+        # What it has left to others is looked at first.
+        if self._watch is None or self.cursor is not None:
+            return False
+        try:
+            follower = follower_of(self._log, *cursor.place, cursor.next)
+        except StrandlineError:
+            # The reader's own look says what is wrong.
+            return False
+        if follower is None:
+            return False
+        # In this order: an interrupt in between ends it.
+        self.cursor = cursor
+        self._watch.follow_by(follower)
+        return True
+
+    def begin_on_loop(self, cursor: Cursor) -> bool:
+        """Do what `begin` does for the running event loop."""
+        if not self.begin(cursor):
+            return False
+        assert self._watch is not None
+        if self._tail is not None and self._tail.is_of_running_loop():
+            return True
+        self.close()
+        follower = self._watch.follower
+        self._tail = None if follower is None else loop_tail(follower)
+        return self._tail is not None
+
+    def wait(self, timeout_s: float) -> list[Record] | None:
+        """Return the events that come in this time; None if there are none, or a look is due."""
+        assert self.cursor is not None
+        assert self._watch is not None
+        return self._found(self._watch.follow(self.cursor.next, self._records_max, timeout_s))
+
+    async def wait_on_loop(self, timeout_s: float) -> list[Record] | None:
+        """Do what `wait` does on the running event loop."""
+        assert self.cursor is not None
+        assert self._watch is not None
+        assert self._tail is not None
+        place = self.cursor.next, self._records_max
+        return self._found(await self._watch.follow_on_loop(self._tail, *place, timeout_s))
+
+    def _found(self, found: Any) -> list[Record] | None:
+        if found is NotImplemented:
+            self.end()
+            return None
+        self._counts.reads += 1
+        return found  # type: ignore[no-any-return]
+
+    def end(self) -> bool:
+        """Leave the waiting to the watch; False if it was so before."""
+        if self.cursor is None:
+            return False
+        assert self._watch is not None
+        self._watch.follow_by(None)
+        self.close()
+        self.cursor = None
+        return True
+
+    def close(self) -> None:
+        """Let go of what it waits at. From any thread."""
+        tail, self._tail = self._tail, None
+        if tail is not None:
+            tail.leave()
+
+    __del__ = close
