@@ -2,11 +2,13 @@
 
 import itertools
 import os
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._listoffsets import OffsetSpec
 from confluent_kafka.cimpl import NewPartitions, NewTopic, TopicPartition
 
 from tests.stores.kafka.server import KafkaServer
@@ -61,7 +63,9 @@ class ForeignTopic:
             )
         assert self._producer.flush(_PATIENCE_S) == 0
 
-    def transact(self, values: Iterable[bytes], *, commit: bool) -> None:
+    def transact(self, values: Sequence[bytes], *, commit: bool) -> None:
+        """Write a transaction, and return once its marker is there, too."""
+        marked = self.end() + len(values) + 1
         writer = self.transaction()
         for value in values:
             writer.produce(self.name, value, partition=0)
@@ -70,6 +74,15 @@ class ForeignTopic:
         else:
             writer.flush(_PATIENCE_S)
             writer.abort_transaction(_PATIENCE_S)
+        # The coordinator answers before the marker is written.
+        while self.end() < marked:
+            time.sleep(0.01)
+
+    def end(self) -> int:
+        """Return the offset after the last message or marker of the first partition."""
+        place = TopicPartition(self.name, 0)
+        asked: Any = self._admin.list_offsets({place: OffsetSpec.latest()})  # type: ignore[no-untyped-call] # It has no types.
+        return int(asked[place].result(_PATIENCE_S).offset)
 
     def transaction(self) -> Producer:
         """Return a producer with a transaction of its own, which has begun."""
