@@ -32,7 +32,9 @@ ROWS: Mapping[str, tuple[str, Sequence[str]]] = {
         "`file:` a thousand at a time, written",
         ("lmdb", "rocksdb", "sqlite"),
     ),
+    "append.arrow10k.written": ("`file:` Arrow batches of 10,000 rows, written", ("pyarrow",)),
     "append.processes.durable": ("`file:` four processes, one partition, durable", ("sqlite",)),
+    "append.sqlite.single.written": ("`sqlite:` one event at a time, written", ("sqlite",)),
     "append.sqlite.sixteen.durable": ("`sqlite:` sixteen threads, durable", ("sqlite",)),
     "replay.arrow.singles": (
         "`file:` replay as Arrow, sealed",
@@ -60,7 +62,7 @@ NAMES = {
 #: README and the home page have these only: where we are faster, and where we are slower.
 FEW = (
     *("append.single.written.exclusive", "append.batch1000.written", "replay.arrow.singles"),
-    *("replay.objects", "tail.across.one.p50"),
+    *("replay.objects", "tail.across.one.p50", "append.sqlite.single.written"),
 )
 
 
