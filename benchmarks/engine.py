@@ -20,7 +20,7 @@ DURABLE = Durability.DURABLE
 
 
 def entries(sizes: Sizes) -> tuple[Entry, ...]:
-    """Return the entries of `engine.`; none of a server that cannot be started, which is told."""
+    """Return the entries of `engine.`; none of a server that cannot be started; that is printed."""
     found: list[Entry] = []
     missing = {"postgres": postgres_server.why_none(), "jetstream": nats_server.why_none()}
     missing["kafka"] = None if are_there() else "no jars, run python -m tools.kafka_jars"

@@ -130,8 +130,8 @@ def test_a_user_is_let_in(
         assert IN_URL not in text
 
 
-@pytest.mark.parametrize("who", ["app:wrong@", "nobody:wrong@"])
-def test_a_user_who_is_not_let_in_is_told_so(guarded: GuardedKafka, who: str) -> None:
+@pytest.mark.parametrize("who", ["app:wrong@", "stranger:wrong@"])
+def test_a_user_who_is_not_let_in_gets_a_clear_error(guarded: GuardedKafka, who: str) -> None:
     with pytest.raises(sl.InvalidError, match="does not let this user in") as caught:
         sl.open(guarded.url(who, "refused"), connect_timeout_s=60)
 
