@@ -24,9 +24,13 @@ NUMBERS = count()
 _encode = msgspec.json.Encoder().encode
 
 
-@cache
 def server(durability: Durability = Durability.DURABLE) -> NatsServer:
     """The server of the run, on a disk: what is durable is synced before it is acknowledged."""
+    return _server(durability)
+
+
+@cache
+def _server(durability: Durability) -> NatsServer:
     sync = "always" if durability is Durability.DURABLE else "2m"
     started = NatsServer(inside=Path(tempfile.gettempdir()), sync=sync)
     atexit.register(started.close)
