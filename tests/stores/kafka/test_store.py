@@ -22,6 +22,7 @@ from strandline.stores.kafka.address import CLIENT_VARIABLE, PASSWORD_VARIABLE, 
 from strandline.stores.kafka.clients import KafkaClients
 from strandline.stores.kafka.fetching import MessagePlace
 from strandline.stores.kafka.topics import KafkaTopics
+from tests.stores.kafka.foreign import ForeignTopic
 from tests.stores.kafka.server import KafkaServer
 
 pytestmark = [pytest.mark.slow, pytest.mark.heavy]
@@ -279,16 +280,20 @@ def test_a_claim_that_is_collected_can_be_taken_again(new_url: Callable[[], str]
 
 
 def test_the_page_about_kafka_works_as_written(
-    new_url: Callable[[], str], capsys: pytest.CaptureFixture[str]
+    new_url: Callable[[], str], server: KafkaServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     page = (PROJECT / "docs/howto/run-on-kafka.md").read_text(encoding="utf-8")
     code = "\n".join(re.findall(r"```py\n(.*?)```", page, re.DOTALL))
+    foreign = ForeignTopic(server)
+    foreign.send([b"12 EUR"], key=b"alice", headers=[("trace", b"1")])
+    code = code.replace("payments.v1", foreign.name)
 
     exec(code.replace("kafka://127.0.0.1:9092/shop", new_url()), {})  # noqa: S102 - Ours.
 
     assert capsys.readouterr().out == (
         "appended at offset 0\nplaced {'total': 12}\nTrue\nDURABLE\n"
         "each of its 2 topics has flush.messages=1\n"
+        "0 alice b'12 EUR' (('trace', b'1'),)\n"
     )
 
 
