@@ -10,8 +10,11 @@ from typing import Any
 import pytest
 
 import strandline as sl
+from strandline.clock import SystemClock
 from strandline.testing import FakeClock
-from strandline.tiering import TieringWorker, sweep, tier
+from strandline.tiering import SegmentCatalogue, TieringWorker, sweep, tier
+from strandline.tiering.segment import partition_of
+from strandline.tiering.tiering import TieringRun
 from strandline.values import InvalidError, TrimmedError
 from tests.tiering.faulty_store import FaultyObjects, MemoryObjects
 from tests.tiering.test_steps import check_whole
@@ -30,6 +33,27 @@ def test_several_tierers_make_one_copy_of_each_run(tmp_path: Path, backend: str)
 
         assert sum(report.evicted_records for report in reports) >= 60
         check_whole(log, records)
+
+
+def test_a_run_that_grew_between_two_tierers_is_copied_once(tmp_path: Path) -> None:
+    objects = MemoryObjects()
+    with opened("file", tmp_path, objects) as log, SegmentCatalogue(log) as catalogue:
+        filled(log, 3)
+        place = partition_of(log.topic("t"), 0)
+        catalogue.follow([place])
+        one, other = (TieringRun(log, objects, catalogue, None, SystemClock()) for _ in range(2))
+        (few,) = one.runs(place, 100, include_open=True)
+        log.append_many("t", [sl.Event("k", number) for number in (3, 4)])
+        (more,) = other.runs(place, 100, include_open=True)
+
+        one.copy_run(place, few)
+        other.copy_run(place, more)
+
+        catalogue.refresh()
+        assert [(each.start, each.end) for each in catalogue.current(place)] == [(0, 3)]
+        other.copy(place, 100, include_open=True)
+        catalogue.refresh()
+        assert [(each.start, each.end) for each in catalogue.current(place)] == [(0, 3), (3, 5)]
 
 
 @pytest.mark.slow

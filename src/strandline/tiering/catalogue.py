@@ -193,6 +193,10 @@ class SegmentCatalogue:
         """Return the finished copies, by start, but for those that were merged into others."""
         return self._query(place, lambda copies: copies.current(), ())
 
+    def is_overlapped(self, segment: CopiedSegment) -> bool:
+        """Whether finished copies hold some of the records of one that is being made."""
+        return self._query(segment.place, lambda copies: copies.is_overlapped(segment), False)
+
     def merged(self, place: UserPartition) -> Sequence[tuple[CopiedSegment, int]]:
         """Return the copies that were merged into others, and since when, in microseconds."""
 

@@ -217,6 +217,14 @@ class PartitionCopies:
             index -= 1
         return sorted(found, key=lambda segment: self._finished[segment.id], reverse=True)
 
+    def is_overlapped(self, segment: CopiedSegment) -> bool:
+        """Whether finished copies hold some of the records of one that is being made."""
+        known = self.segments.get(segment.id)
+        if known is None or known.state is not SegmentState.COPY_STARTED:
+            return False
+        at = bisect_left(self._sorted, segment.end, key=_start)
+        return at > 0 and self._reach[at - 1] > segment.start
+
     def covered_to(self, start: int, upto: int, besides: UUID | None = None) -> int:
         """Return how far the finished copies reach without a gap, one of them left out.
 

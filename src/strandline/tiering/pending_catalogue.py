@@ -92,6 +92,10 @@ class PendingCatalogue:
         """See SegmentCatalogue."""
         return self._there().current(place)
 
+    def is_overlapped(self, segment: CopiedSegment) -> bool:
+        """See SegmentCatalogue."""
+        return self._there().is_overlapped(segment)
+
     def merged(self, place: UserPartition) -> Sequence[tuple[CopiedSegment, int]]:
         """See SegmentCatalogue."""
         return self._there().merged(place)

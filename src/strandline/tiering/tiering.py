@@ -384,16 +384,29 @@ class TieringRun:
                 reason=fault,
             )
         try:
+            self._check_apart(segment)
             self._catalogue.change(segment, SegmentState.COPY_FINISHED, note=note)
         except RefusedError:
             # Another process is deleting it, or what was to be merged: the records were
-            # trimmed or erased, say.
+            # trimmed or erased, say. Or it has copied some of them meanwhile.
             self._retire([segment.place], [segment])
             store.delete(segment.name)
             return
         self._verified.add(segment.name)
         self._count(segment)
         self._told(segment, SegmentState.COPY_FINISHED)
+
+    def _check_apart(self, segment: CopiedSegment) -> None:
+        """Raise RefusedError if another process has finished a copy of some of the records.
+
+        It has done so of a run that still grew, and then of fewer or more records. The rest is
+        copied by the next run: copies that overlap cannot both be files of a table.
+        """
+        if segment.predecessors:
+            return
+        self._catalogue.refresh()
+        if self._catalogue.is_overlapped(segment):
+            raise RefusedError("another copy holds some of these records", id=segment.id)
 
     def _count(self, segment: CopiedSegment) -> None:
         if segment.merges:

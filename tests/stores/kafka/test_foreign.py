@@ -158,11 +158,11 @@ def test_a_compacted_topic_is_read() -> None:
 
         end = log.marks("payments", 0).high
         assert log.cursor("payments", "billing", 0) == end
+        assert len(offsets(log.read("payments", 0, 0))) < end
 
     rising = [each.offset for each in found]
     assert nacked.record.offset not in rising
     assert rising == sorted(set(rising))
-    assert len(found) < rising[-1]
 
 
 def _cleaning_server() -> KafkaServer:
