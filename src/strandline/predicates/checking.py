@@ -232,7 +232,14 @@ class _Checker:
         return self._make.negated(self._make.as_boolean(self._node(tree.args["this"])), at)
 
     def _is(self, tree: exp.Expression, at: int) -> Node:
-        tested, what = self._node(tree.args["this"]), tree.args["expression"]
+        what = tree.args["expression"]
+        try:
+            tested = self._node(tree.args["this"])
+        except FailingConstantError as error:
+            if isinstance(what, exp.Null):
+                # It knows that this is no NULL without computing it.
+                self._make.refuse("Spark may leave out this, which fails", error.position)
+            raise
         if is_unknown(what, self._text):
             if tested.type not in {BOOLEAN, VOID} and not tested.columns():
                 self._make.refuse("IS UNKNOWN is for a BOOLEAN, write IS NULL", at)
