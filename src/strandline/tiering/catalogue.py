@@ -193,9 +193,17 @@ class SegmentCatalogue:
         """Return the finished copies, by start, but for those that were merged into others."""
         return self._query(place, lambda copies: copies.current(), ())
 
-    def is_overlapped(self, segment: CopiedSegment) -> bool:
-        """Whether finished copies hold some of the records of one that is being made."""
-        return self._query(segment.place, lambda copies: copies.is_overlapped(segment), False)
+    def check_apart(self, segment: CopiedSegment) -> None:
+        """Raise RefusedError if there is a finished copy of some of a new copy's records.
+
+        Another process has made one of a run that still grew, and so of fewer or more records.
+        The rest is copied by the next run: copies that overlap cannot both be files of a table.
+        """
+        if segment.predecessors:
+            return
+        self.refresh()
+        if self._query(segment.place, lambda copies: copies.is_overlapped(segment), False):
+            raise RefusedError("another copy holds some of these records", id=segment.id)
 
     def merged(self, place: UserPartition) -> Sequence[tuple[CopiedSegment, int]]:
         """Return the copies that were merged into others, and since when, in microseconds."""

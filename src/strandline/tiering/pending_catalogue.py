@@ -92,9 +92,9 @@ class PendingCatalogue:
         """See SegmentCatalogue."""
         return self._there().current(place)
 
-    def is_overlapped(self, segment: CopiedSegment) -> bool:
+    def check_apart(self, segment: CopiedSegment) -> None:
         """See SegmentCatalogue."""
-        return self._there().is_overlapped(segment)
+        self._there().check_apart(segment)
 
     def merged(self, place: UserPartition) -> Sequence[tuple[CopiedSegment, int]]:
         """See SegmentCatalogue."""

@@ -384,7 +384,7 @@ class TieringRun:
                 reason=fault,
             )
         try:
-            self._check_apart(segment)
+            self._catalogue.check_apart(segment)
             self._catalogue.change(segment, SegmentState.COPY_FINISHED, note=note)
         except RefusedError:
             # Another process is deleting it, or what was to be merged: the records were
@@ -395,18 +395,6 @@ class TieringRun:
         self._verified.add(segment.name)
         self._count(segment)
         self._told(segment, SegmentState.COPY_FINISHED)
-
-    def _check_apart(self, segment: CopiedSegment) -> None:
-        """Raise RefusedError if another process has finished a copy of some of the records.
-
-        It has done so of a run that still grew, and then of fewer or more records. The rest is
-        copied by the next run: copies that overlap cannot both be files of a table.
-        """
-        if segment.predecessors:
-            return
-        self._catalogue.refresh()
-        if self._catalogue.is_overlapped(segment):
-            raise RefusedError("another copy holds some of these records", id=segment.id)
 
     def _count(self, segment: CopiedSegment) -> None:
         if segment.merges:
