@@ -329,8 +329,8 @@ def test_what_is_wrong_is_reported_with_its_position(text: str, position: int) -
         "FALSE AND CAST(3000000000 AS INT) = 1",
         "NOT (1 > 2 AND (ok OR 1 / 0 = 1))",
         "1 / 0 = 1 OR TRUE",
-        "CAST(128 AS TINYINT) IS NOT NULL",
         "id % 0 = 1 OR ok",
+        "id % n = 1 OR ok",
         # Spark computes one side with the column, and the other with its value.
         "s = 'ß' AND lower(upper(s)) = 'ss'",
         "lower(upper(s)) = 'ss' AND s <=> 'ß'",
