@@ -74,8 +74,13 @@ def evicting_without_a_copy(folder: Path) -> None:
     test_reads.test_evicting_what_has_no_copy_is_refused(folder)
 
 
-def several_tierers(folder: Path) -> None:
-    test_together.test_several_tierers_make_one_copy_of_each_run(folder, "sqlite")
+def one_copy_of_a_run(_: Path) -> None:
+    with memory_log() as log:
+        test_catalogue.test_the_same_run_is_copied_by_one_copy_at_a_time(log)
+
+
+def a_run_that_grew(folder: Path) -> None:
+    test_together.test_a_run_that_grew_between_two_tierers_is_copied_once(folder)
 
 
 def a_stale_list(folder: Path) -> None:
@@ -227,7 +232,8 @@ BUGS = (
     ),
     _bug(removal, "sweep", "name not in known", "True", a_stale_list),
     _bug(removal, "sweep", "objects.delete(...)", "pass", orphans),
-    _bug(segment_view, "_check_added", "other is not None", "False", several_tierers),
+    _bug(segment_view, "_check_added", "other is not None", "False", one_copy_of_a_run),
+    _bug(PartitionCopies, "is_overlapped", "at > 0", "False", a_run_that_grew),
     _bug(segment_view, "_check_not_needed", "start >= end", "True", the_only_copy),
     _bug(segment_view, "_check_eviction", "reached < step.before", "False", the_only_copy),
     _bug(copying, "_read_proof", "following.anchor.hex()", "history.anchor.hex()", cold_history),
