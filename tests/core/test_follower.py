@@ -45,13 +45,6 @@ def log(tmp_path: Path) -> Iterator[Log]:
         yield opened
 
 
-@pytest.fixture
-def reader(log: Log, tmp_path: Path) -> Iterator[Log]:
-    """Return another log object: to it, the writer is as good as another process."""
-    with file_log(str(tmp_path / "log"), mode="read") as opened:
-        yield opened
-
-
 def at_end(log: Log, name: str = "t") -> tuple[Any, int]:
     end = log.marks(name, 0).high
     return follower_of(log, log.topic(name), 0, end), end

@@ -121,9 +121,8 @@ class Cursor:
         """Hand over the record at `offset`, which is the next one, once all markers are."""
         assert not self.markers
         assert offset == self.next, f"a log gave {offset} where {self.next} was read"
-        self.next = following = Offset(offset + 1)
-        # A comparison costs a third of `max`, and this is done for each record.
-        self.end = max(self.end, following)
+        self.next = Offset(offset + 1)
+        self.end = max(self.end, self.next)
 
     def deliver_many(self, count: int) -> None:
         """Hand over so many records, the next ones, once all markers are."""

@@ -101,24 +101,21 @@ class Subscription(Stream[ItemT]):
             self._reading.release()
 
     def __next__(self) -> ItemT:
-        item: Any = None
-        if self._running_pid == self._pid and self._attempt:
-            try:
-                if not self._is_closed and not self._watch.is_closed:
-                    item = self._pages.take_ready()
-                    if item is None:
-                        item = self._pages.follow_on()
-            finally:
-                self._reading.release()
+        item = self._take_at_once(follows=True)
         return super().__next__() if item is None else item
 
-    def _take_at_once(self) -> ItemT | None:
-        """Return the next record, if it was read before; None also where `next` raises."""
+    def _take_at_once(self, *, follows: bool = False) -> ItemT | None:
+        """Return the next record, if it was read before; None also where `next` raises.
+
+        If it `follows`, it waits for one at the end, if it waits there anyway.
+        """
         item: Any = None
         if self._running_pid == self._pid and self._attempt:
             try:
                 if not self._is_closed and not self._watch.is_closed:
                     item = self._pages.take_ready()
+                    if item is None and follows:
+                        item = self._pages.follow_on()
             finally:
                 self._reading.release()
         return item  # type: ignore[no-any-return]
