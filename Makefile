@@ -4,6 +4,9 @@ CHOSEN := $(if $(filter file,$(origin PYTHON)),,--chosen)
 SETUP := "$(PYTHON)" -I -X utf8 tools/setup_env.py $(CHOSEN)
 # What stays together is in conftest.py.
 PYTEST := $(VENV_PYTHON) -m pytest -n auto --maxprocesses 4
+# Tests of pages that are made from the code and from stored figures.
+GENERATED := tests/docs/test_api_pages.py tests/docs/test_cli_page.py \
+	tests/docs/test_benchmark_table.py tests/test_torture_counts.py
 TREES := src tests tools benchmarks examples torture conftest.py
 
 # Without bytecode each Python that Spark starts compiles all of its libraries anew.
@@ -37,10 +40,11 @@ Strandline: a durable, replayable event log.
   make test-pythons a fast part with the oldest and the newest Python here
   make test-lowest a fast part with the oldest packages that are allowed
   make coverage    which branches the fast tests take
-  make lint        format, lint, types, imports, spelling, layout
+  make lint        format, lint, types, imports, spelling, layout, pages
   make format      let ruff rewrite what it can
   make bench       measure and compare            ONLY=coordinator  BARS=strict
   make torture     long seeded runs, for hours    SECONDS=600 shares them out  SEED=1  ONLY=schedules
+  make mutants     small changes of the code, which tests have to notice    SECONDS=600
   make docs        build the pages into .cache/site
   make release     build the packages into dist/ and check them; publishes nothing
   make lock        write requirements/ from pyproject.toml    UPGRADE=1 takes newest versions
@@ -51,7 +55,7 @@ PYTHON=python3.12 chooses another Python.
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast test-all test-rest test-heavy test-pythons test-lowest coverage lint format bench torture docs \
+.PHONY: help setup demo test test-fast test-all test-rest test-heavy test-pythons test-lowest coverage lint format bench torture mutants docs \
 	release lock clean
 
 help:
@@ -103,7 +107,7 @@ lint: setup
 	$(VENV_PYTHON) -m mypy $(TREES)
 	.venv/bin/lint-imports --no-logo --cache-dir .cache/import-linter
 	.venv/bin/codespell $(TREES) docs *.md mkdocs.yml
-	$(VENV_PYTHON) -m pytest -q tests/test_layout.py
+	$(VENV_PYTHON) -m pytest -q tests/test_layout.py $(GENERATED)
 
 format: setup
 	$(VENV_PYTHON) -m ruff check --fix $(TREES)
@@ -114,6 +118,10 @@ bench: setup
 
 torture: setup
 	@$(VENV_PYTHON) -m torture
+
+mutants: setup
+	@STRANDLINE_CORE=off $(VENV_PYTHON) -m torture.mutants quick
+	@$(VENV_PYTHON) -m torture.mutants rest
 
 docs: setup
 	@$(VENV_PYTHON) -m mkdocs build --strict

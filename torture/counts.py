@@ -39,7 +39,7 @@ class Counts:
 
     def __init__(self, path: Path = COUNTS, run: Run | None = None) -> None:
         self._path = path
-        self._run = run if run is not None else _this_run()
+        self._run = run if run is not None else this_run()
         self._found = load(path)
 
     def seeds(self, name: str, full: int, first: int) -> range:
@@ -86,7 +86,8 @@ def _shown(run: Run) -> str:
     return f"{run.day}, `{run.commit}`"
 
 
-def _this_run() -> Run:
+def this_run() -> Run:
+    """Return the day and the commit of this run."""
     found = subprocess.run(
         ["git", "-C", ROOT, "rev-parse", "--short=8", "HEAD"],  # noqa: S607 # The git of the PATH.
         capture_output=True,

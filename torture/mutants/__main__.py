@@ -1,0 +1,58 @@
+"""`make mutants`: try mutants, and add what became of them to torture/mutants.json.
+
+python -m torture.mutants quick    the mutants that follow, on quick tests in plain Python
+python -m torture.mutants rest     the survivors, on all tests of a few seconds, with the core
+"""
+
+import os
+import sys
+
+import pytest
+
+from torture.mutants.coverage import cover
+from torture.mutants.sample import SOURCE, Sample
+
+#: Tests of what the rooms do; those of the text of sources notice nothing of it.
+_TESTS = (
+    *("tests/conformance", "tests/groups", "tests/log", "tests/model", "tests/processes"),
+    *("tests/subscriptions", "tests/testing", "tests/triggers", "tests/typed", "tests/values"),
+    *("tests/views", "tests/writes", "tests/cli", "tests/tiering", "tests/scans", "tests/moves"),
+    *("tests/test_active_threads.py", "tests/test_clock.py", "tests/test_newcomers.py"),
+    *("tests/test_opening.py", "tests/test_wrong_calls.py", "tests/test_points_in_time.py"),
+)
+_STAGES = {"quick": "not slow and not heavy", "rest": "not heavy"}
+
+
+class Trials:
+    """A plugin of pytest that tries mutants on the tests it has collected."""
+
+    def __init__(self, stage: str) -> None:
+        self._stage = stage
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionstart(self) -> None:
+        """Have hypothesis store nothing: what a mutant fails is no example for others."""
+        from hypothesis import settings  # noqa: PLC0415 # pytest rewrites it first.
+
+        normal = settings.get_profile("strandline")
+        settings.register_profile("mutants", parent=normal, database=None)
+        settings.load_profile("mutants")
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """Try mutants until the count is full or the time is over."""
+        items = {item.nodeid: item for item in session.items}
+        covered = cover(list(items.values()), SOURCE, self._stage)
+        seconds = float(os.environ.get("STRANDLINE_TORTURE_SECONDS") or "inf")
+        Sample(items, covered).run(self._stage, seconds)
+        return True
+
+
+def main(stage: str) -> int:
+    """Collect the tests once; each mutant gets a copy of this process."""
+    marks = ["-m", _STAGES[stage], "-n0", "-q", "--timeout=0"]
+    return pytest.main([*marks, *_TESTS], plugins=[Trials(stage)])
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

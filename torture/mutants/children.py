@@ -1,0 +1,82 @@
+"""Tests that were collected once run in children of this process, which may hang or die."""
+
+import contextlib
+import os
+import select
+import shutil
+import signal
+import tempfile
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+import pytest
+from _pytest.runner import runtestprotocol
+
+#: A child that tells nothing for so long hangs.
+PATIENCE_S = 30.0
+
+
+class Watched:
+    """The child's side: what it tells reaches the parent at once."""
+
+    def __init__(self, pipe: int) -> None:
+        self._pipe = os.fdopen(pipe, "wb")
+
+    def tell(self, value: Any) -> None:
+        """Send a value that JSON can carry."""
+        self._pipe.write(msgspec.json.encode(value) + b"\n")
+        self._pipe.flush()
+
+
+def in_child(run: Callable[[Watched], None]) -> list[Any]:
+    """Return what `run` told in a child, until it ended, died or hung."""
+    reads, writes = os.pipe()
+    folder = tempfile.mkdtemp(prefix="mutants-", dir=_memory())
+    child = os.fork()
+    if child == 0:
+        os.close(reads)
+        _run_child(run, writes, folder)
+    os.close(writes)
+    try:
+        return list(_told(reads))
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def run_item(item: pytest.Item) -> bool:
+    """Run one test; True if it passed."""
+    reports = runtestprotocol(item, log=False, nextitem=None)
+    return all(report.outcome == "passed" for report in reports)
+
+
+def _memory() -> str | None:
+    return "/dev/shm" if os.path.isdir("/dev/shm") else None  # noqa: S108 # A folder of its own.
+
+
+def _run_child(run: Callable[[Watched], None], pipe: int, folder: str) -> None:
+    try:
+        os.setsid()
+        os.environ["PYTEST_DEBUG_TEMPROOT"] = folder
+        silent = os.open(os.devnull, os.O_RDWR)
+        for descriptor in (0, 1, 2):
+            os.dup2(silent, descriptor)
+        run(Watched(pipe))
+    finally:
+        os._exit(0)
+
+
+def _told(pipe: int) -> Iterator[Any]:
+    pending = b""
+    with os.fdopen(pipe, "rb", buffering=0) as stream:
+        while select.select([stream], [], [], PATIENCE_S)[0]:
+            got = stream.read(1 << 20)
+            if not got:
+                return
+            *lines, pending = (pending + got).split(b"\n")
+            yield from map(msgspec.json.decode, lines)

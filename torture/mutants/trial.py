@@ -1,0 +1,78 @@
+"""One mutant: its function gets the changed code in a child, and tests run until one fails."""
+
+import ast
+import gc
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import CodeType, FunctionType
+from typing import Any
+
+import pytest
+
+from torture.mutants.changes import Change, changed
+from torture.mutants.children import Watched, in_child, run_item
+
+Functions = Mapping[tuple[str, str, int], list[FunctionType]]
+
+
+def functions_of(source: Path) -> Functions:
+    """Return the functions of the files below `source` that this process has, by file, name and
+    first line.
+    """
+    gc.unfreeze()
+    found: dict[tuple[str, str, int], list[FunctionType]] = {}
+    for each in gc.get_objects():
+        if isinstance(each, FunctionType) and each.__code__.co_filename.startswith(f"{source}/"):
+            found.setdefault(_key(each.__code__), []).append(each)
+    gc.freeze()
+    return found
+
+
+def mutated(file: Path, change: Change, functions: Functions) -> tuple[list[FunctionType], Any]:
+    """Return the functions that the change concerns, and their changed code; none where the
+    change makes no code that can take its place.
+    """
+    tree = changed(ast.parse(file.read_bytes()), change)
+    module = compile(tree, str(file), "exec", dont_inherit=True)
+    for code in _codes(module):
+        if code.co_qualname == change.function:
+            live = functions.get(_key(code), [])
+            if live and live[0].__code__.co_freevars == code.co_freevars:
+                return live, code
+    return [], None
+
+
+def noticed_by(
+    functions: list[FunctionType], code: CodeType, items: list[pytest.Item]
+) -> str | None:
+    """Return the test that noticed the changed code, or None.
+
+    A test may hang on it, or end the process.
+    """
+
+    def run(watched: Watched) -> None:
+        for function in functions:
+            function.__code__ = code
+        for item in items:
+            watched.tell(("begins", item.nodeid))
+            if not run_item(item):
+                watched.tell(("failed", item.nodeid))
+                return
+        watched.tell(("survived", ""))
+
+    told = in_child(run)
+    what, name = told[-1] if told else ("begins", "the first test")
+    if what == "survived":
+        return None
+    return f"{name}, which did not end" if what == "begins" else str(name)
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    for each in code.co_consts:
+        if isinstance(each, CodeType):
+            yield each
+            yield from _codes(each)
+
+
+def _key(code: CodeType) -> tuple[str, str, int]:
+    return code.co_filename, code.co_qualname, code.co_firstlineno
