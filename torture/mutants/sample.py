@@ -143,8 +143,9 @@ def load(path: Path = OUTCOMES) -> list[Outcome]:
 
 
 def save(outcomes: list[Outcome], path: Path = OUTCOMES) -> None:
-    """Store what became of the mutants."""
-    path.write_bytes(msgspec.json.format(msgspec.json.encode(outcomes), indent=1) + b"\n")
+    """Store what became of the mutants, a line for each."""
+    lines = b",\n".join(map(msgspec.json.encode, outcomes))
+    path.write_bytes(b"[\n" + lines + b"\n]\n")
 
 
 def _name(mutant: Mutant) -> tuple[str, str, str]:
