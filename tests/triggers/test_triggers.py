@@ -1,6 +1,7 @@
 """Functions that are called for records: what a user sees, on every backend."""
 
 import asyncio
+import gc
 import logging
 import signal
 import threading
@@ -367,6 +368,34 @@ def test_a_log_that_fails_ends_the_runner_and_says_why() -> None:
 
     with pytest.raises(sl.ClosedError):
         triggers.stop()
+
+
+def test_a_log_that_is_closed_during_a_call_leaves_no_error_unlooked_at(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    log = sl.open("memory:")
+    log.create_topic("orders", partitions=2)
+    calls = Calls()
+    has_closed = threading.Event()
+    triggers = Triggers(log)
+
+    @triggers.on("orders", name="billing")
+    def bill(record: sl.Record) -> None:
+        calls.note(1)
+        has_closed.wait()
+
+    publish(log, [1, 2, 3])
+    publish(log, [1, 2, 3], partition=1)
+    triggers.start()
+    calls.wait_for(1)
+    log.close()
+    has_closed.set()
+    with pytest.raises(sl.ClosedError):
+        triggers.stop()
+    del triggers, bill
+    gc.collect()
+
+    assert [each.getMessage() for each in caplog.records if each.name == "asyncio"] == []
 
 
 def test_a_topic_that_there_is_not_is_said_at_the_start() -> None:

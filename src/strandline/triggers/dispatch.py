@@ -111,9 +111,10 @@ class Dispatch:
             self._alarm.close()
             self._workers.close()
             self.close()
-        for task in (*feeders, settler):
-            if not task.cancelled() and (error := task.exception()) is not None:
-                raise error
+        # Each is looked at: of an error that none has seen asyncio would complain.
+        ended = [task.exception() for task in (*feeders, settler) if not task.cancelled()]
+        for error in filter(None, ended):
+            raise error
 
     # --- from the consumer to a call ---
 
