@@ -49,7 +49,7 @@ def sizes_of(events: list[Any], bytes_max: int, /) -> list[int] | NotImplemented
     """
 
 def record_rows(
-    drafts: Any,
+    values: Any,
     tenant: str | None,
     topic_id: bytes,
     partition: int,
@@ -58,9 +58,9 @@ def record_rows(
     now_us: int,
     /,
 ) -> list[tuple[Any, ...]] | NotImplementedType:
-    """Return the rows of a list of drafts in a database, the first at `place` with `offset`.
+    """Return the rows of a list in a database, the first at `place` with `offset`.
 
-    NotImplemented unless each is the draft of an event.
+    NotImplemented unless each is an event, or the draft of one.
     """
 
 def route(
