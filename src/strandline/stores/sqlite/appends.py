@@ -46,8 +46,8 @@ PAGE_BYTES = 4 * 1024
 _TAIL_MAX = 64
 #: So many records are inserted by one statement: a statement for each costs a sixth more.
 _ROWS_AT_ONCE = 50
-_INSERT = "INSERT INTO strandline_records VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-_INSERT_MANY = _INSERT + ", (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)" * (_ROWS_AT_ONCE - 1)
+INSERT = "INSERT INTO strandline_records VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_INSERT_MANY = INSERT + ", (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)" * (_ROWS_AT_ONCE - 1)
 
 
 class SqliteAppend(NamedTuple):
@@ -92,14 +92,14 @@ class Changes(NamedTuple):
 
 def _insert(connection: sqlite3.Connection, records: list[Row]) -> None:
     if len(records) == 1:
-        connection.execute(_INSERT, records[0])
+        connection.execute(INSERT, records[0])
         return
     whole = len(records) - len(records) % _ROWS_AT_ONCE
     for start in range(0, whole, _ROWS_AT_ONCE):
         rows = records[start : start + _ROWS_AT_ONCE]
         connection.execute(_INSERT_MANY, list(itertools.chain.from_iterable(rows)))
     if whole < len(records):
-        connection.executemany(_INSERT, records[whole:])
+        connection.executemany(INSERT, records[whole:])
 
 
 class SlotHead:
@@ -317,7 +317,7 @@ class AppendBracket:
                 self._heads.version = None
                 database.writer.rollback()
             database.take_back()
-            if database.logged_bytes >= CHECKPOINT_BYTES:
+            if self.is_to_tidy:
                 # Whatever is in the way, what was written is: the next append tries again.
                 with contextlib.suppress(UnavailableError):
                     self._tidy()
@@ -327,6 +327,11 @@ class AppendBracket:
                 database.take_back()
             finally:
                 database.lock.release()
+
+    @property
+    def is_to_tidy(self) -> bool:
+        """Whether what was written is to be moved into the database."""
+        return self._database.logged_bytes >= CHECKPOINT_BYTES
 
     def close(self) -> None:
         """Let the thread end that moves what was written."""
@@ -362,18 +367,11 @@ class AppendFlusher:
         self._on_written = on_written
 
     def flush(self, frozen: Changes, epochs: range) -> None:  # noqa: ARG002 - Offsets suffice.
-        database = self._database
         try:
             self._store(frozen)
         except sqlite3.OperationalError as error:
-            if not is_out_of_space(error):
-                raise
-            database.reserve.suspect()
-            # The heads are ahead of the database: the next drain reads them.
-            database.changes += 1
-            with contextlib.suppress(sqlite3.OperationalError):
-                database.writer.rollback()
-            raise FullError(database.path, str(error)) from error
+            raise_full(self._database, error)
+            raise
 
     def _store(self, frozen: Changes) -> None:
         connection = self._database.writer
@@ -391,6 +389,18 @@ class AppendFlusher:
 
     def sync(self) -> None:
         self._marks.sync()
+
+
+def raise_full(database: Database, error: sqlite3.OperationalError) -> None:
+    """Raise FullError if a transaction could not be stored for that; the caller holds the lock."""
+    if not is_out_of_space(error):
+        return
+    database.reserve.suspect()
+    # The heads are ahead of the database: the next drain reads them.
+    database.changes += 1
+    with contextlib.suppress(sqlite3.OperationalError):
+        database.writer.rollback()
+    raise FullError(database.path, str(error)) from error
 
 
 def is_due(head: PartitionRow) -> bool:
