@@ -146,9 +146,10 @@ def test_preallocating_makes_room_and_keeps_what_is_there(
         monkeypatch.setattr(os, "posix_fallocate", refuse_with(errno.EOPNOTSUPP))
     io.pwrite(fd, b"abc", 0)
 
-    io.preallocate(fd, 8192)
+    is_reserved = io.preallocate(fd, 8192)
     io.preallocate(fd, 10)
 
+    assert is_reserved is supported
     assert io.size(fd) == 8192
     assert io.pread(fd, 6, 0) == b"abc\0\0\0"
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import strandline as sl
 from strandline._core import IS_COMPILED
 from strandline.log.draft import Draft, draft
-from strandline.log.draft_columns import event_drafts
+from strandline.log.draft_columns import EventDrafts
 from strandline.log.history import EventBody
 from strandline.stores.sqlite import record_rows as rows_module
 from strandline.values import InvalidError, ValueKind
@@ -54,12 +54,14 @@ def test_events_become_the_same_drafts_and_rows(events: list[sl.Event], tenant: 
         return
 
     assert sizes == [each.size_bytes for each in plain]
-    drafts = event_drafts(events, sizes)
-    assert drafts == plain
+    drafts = EventDrafts(events, sizes)
+    assert list(drafts) == plain
     assert {type(each) for each in drafts} <= {Draft}
     assert {type(each.body) for each in drafts} <= {EventBody}
     assert rows(drafts, tenant, core=True) == rows(plain, tenant, core=False)
-    assert record_rows(drafts, tenant, *TOPIC, 5, 5, 17) is not NotImplemented
+    assert rows(plain, tenant, core=True) == rows(plain, tenant, core=False)
+    assert record_rows(events, tenant, *TOPIC, 5, 5, 17) is not NotImplemented
+    assert record_rows(plain, tenant, *TOPIC, 5, 5, 17) is not NotImplemented
 
 
 @pytest.mark.parametrize("value", [b"bytes", 7, None, [sl.Event("k")]])
@@ -100,7 +102,9 @@ def test_no_block_is_left_behind() -> None:
     assert sizes is not NotImplemented
 
     def make() -> None:
-        rows(event_drafts(events, sizes), None, core=True)
+        drafts = EventDrafts(events, sizes)
+        rows(drafts, None, core=True)
+        rows([*drafts], None, core=True)
         record_rows([7], None, *TOPIC, 5, 5, 17)
 
     assert grown(make, 2_000) < 200

@@ -188,13 +188,14 @@ class Disk:
             put(self._own(inode), written, offset)
             self.journal.append(Write(inode, offset, written))
 
-    def preallocate(self, fd: int, length: int, /) -> None:
-        """See Io."""
+    def preallocate(self, fd: int, length: int, /) -> bool:
+        """See Io. Nothing is reserved: a write takes its space when it happens."""
         with self._lock:
             inode = self._writable(fd)
             content = self._own(inode)
             content.extend(bytes(max(0, length - len(content))))
             self.journal.append(Resize(inode, length, grow_only=True))
+        return False
 
     def truncate(self, fd: int, length: int, /) -> None:
         """See Io."""

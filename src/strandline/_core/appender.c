@@ -263,7 +263,8 @@ static PyObject *level_of(const Appender *appender, PyObject *terms) {
     return given == written_text ? appender->level : NULL;
 }
 
-/* The appender of a topic for this value, a new reference; None if there is none. */
+/* The appender of a topic for this value, a new reference; None if there is none. It may be one
+ * that is written in Python, for single events: then it is called with what `warm` was. */
 static PyObject *appender_for(PyObject *appenders, PyObject *topic, PyObject *value) {
     PyObject *found = Py_TYPE(topic) == &PyUnicode_Type ? PyDict_GetItemWithError(appenders, topic)
                                                         : NULL;
@@ -275,7 +276,7 @@ static PyObject *appender_for(PyObject *appenders, PyObject *topic, PyObject *va
     }
     if (!found && PyErr_Occurred()) return NULL;
     /* What is called may replace it where it was found. */
-    return new_reference(found && Py_TYPE(found) == AppenderType ? found : Py_None);
+    return new_reference(found ? found : Py_None);
 }
 
 /* See core.pyi for these two: appenders, a topic, what to append, terms, may_wait. */
@@ -289,9 +290,11 @@ static PyObject *warm(PyObject *const *args, Py_ssize_t given, bool is_list) {
     PyObject *found = appender_for(args[0], args[1], value);
     if (!found) return NULL;
     Appender *appender = (Appender *)found;
-    PyObject *level = found == Py_None ? NULL : level_of(appender, args[3]), *receipt;
-    bool may_wait = args[4] == Py_True;
-    if (!level) receipt = new_reference(Py_NotImplemented);
+    bool is_ours = Py_TYPE(found) == AppenderType, may_wait = args[4] == Py_True;
+    PyObject *level = is_ours ? level_of(appender, args[3]) : NULL, *receipt;
+    if (!is_ours && !is_list && found != Py_None)
+        receipt = PyObject_CallFunctionObjArgs(found, value, args[3], args[4], NULL);
+    else if (!level) receipt = new_reference(Py_NotImplemented);
     else if (is_list) receipt = append_list(appender, value, level, may_wait);
     else receipt = append_value(appender, value, 1, level, may_wait);
     Py_DECREF(found);

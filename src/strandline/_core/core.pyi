@@ -49,7 +49,7 @@ def sizes_of(events: list[Any], bytes_max: int, /) -> list[int] | NotImplemented
     """
 
 def record_rows(
-    drafts: Any,
+    values: Any,
     tenant: str | None,
     topic_id: bytes,
     partition: int,
@@ -58,9 +58,9 @@ def record_rows(
     now_us: int,
     /,
 ) -> list[tuple[Any, ...]] | NotImplementedType:
-    """Return the rows of a list of drafts in a database, the first at `place` with `offset`.
+    """Return the rows of a list in a database, the first at `place` with `offset`.
 
-    NotImplemented unless each is the draft of an event.
+    NotImplemented unless each is an event, or the draft of one.
     """
 
 def route(
@@ -440,7 +440,7 @@ class Appender:
         """Whether its lane is, for good."""
 
 def append_warm(
-    appenders: dict[str, Appender | list[Appender | None]],
+    appenders: dict[str, Any],
     topic: object,
     value: object,
     terms: Any,
@@ -454,11 +454,12 @@ def append_warm(
     A topic of several partitions has a list of appenders, one for each: then an event has to
     have a key, and is appended by that of the key's partition.
 
-    Returns once it is durable, if that was requested and it may wait.
+    Returns once it is durable, if that was requested and it may wait. An appender that is no
+    `Appender` is called with the value, the terms and `may_wait`, and does the same.
     """
 
 def append_many_warm(
-    appenders: dict[str, Appender | list[Appender | None]],
+    appenders: dict[str, Any],
     topic: object,
     values: object,
     terms: Any,

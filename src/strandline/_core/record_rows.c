@@ -1,6 +1,6 @@
-/* The rows of a database that drafts of events become, each with its checksum.
+/* The rows of a database that events, or drafts of them, become, each with its checksum.
  *
- * What SqliteDelta does with `_content` and `record_crc`, for all drafts of an append at once.
+ * What SqliteDelta does with `_content` and `record_crc`, for all of an append at once.
  */
 #include "core.h"
 
@@ -63,30 +63,78 @@ static uint32_t checksum(const Common *common, const Part parts[5], int64_t occu
     return crc;
 }
 
-/* Return the row of a draft; NULL, without an exception, where Python has to make it. */
-static PyObject *row_of(const Common *common, PyObject *draft) {
-    PyObject *key = PyTuple_GetItem(draft, 0), *body = PyTuple_GetItem(draft, 1);
-    PyObject *size = PyTuple_GetItem(draft, 2);
-    if (PyTuple_Size(body) != BODY_FIELDS) return PyErr_Clear(), NULL;
-    PyObject *kind = PyTuple_GetItem(body, 0), *value = PyTuple_GetItem(body, 1);
-    PyObject *headers = PyTuple_GetItem(body, 2), *time = PyTuple_GetItem(body, 3);
-    int64_t occurred_at_us = 0, size_bytes;
-    bool has_time = time != Py_None;
+/* What a row is made of besides what is common. The objects are new references, or NULL. */
+typedef struct {
+    PyObject *key, *kind, *value, *headers, *time, *size;
     Part parts[5]; /* Key, tenant, kind, headers, value. */
-    if (!take_text(key, &parts[0]) || !take_text(common->tenant, &parts[1])
-        || !take_text(kind, &parts[2]) || !take_bytes(headers, &parts[3])
-        || !take_bytes(value, &parts[4]) || !take_number(size, &size_bytes)
-        || (has_time && !take_number(time, &occurred_at_us)))
-        return NULL;
-    if (parts[3].length == 2 && !memcmp(parts[3].content, "{}", 2)) {
-        headers = Py_None;
-        parts[3].length = -1;
-    }
-    uint32_t crc = checksum(common, parts, occurred_at_us, has_time, size_bytes);
+    int64_t occurred_at_us, size_bytes;
+} Content;
+
+/* Take what a draft says; false, without an exception, where Python has to. */
+static bool take_draft(PyObject *draft, Content *content) {
+    PyObject *body = PyTuple_Size(draft) == DRAFT_FIELDS ? PyTuple_GetItem(draft, 1) : NULL;
+    if (!body || PyTuple_Size(body) != BODY_FIELDS) return PyErr_Clear(), false;
+    content->key = new_reference(PyTuple_GetItem(draft, 0));
+    content->kind = new_reference(PyTuple_GetItem(body, 0));
+    content->value = new_reference(PyTuple_GetItem(body, 1));
+    content->headers = new_reference(PyTuple_GetItem(body, 2));
+    content->time = new_reference(PyTuple_GetItem(body, 3));
+    content->size = new_reference(PyTuple_GetItem(draft, 2));
+    return take_text(content->key, &content->parts[0]) && take_text(content->kind, &content->parts[2])
+        && take_bytes(content->headers, &content->parts[3])
+        && take_bytes(content->value, &content->parts[4])
+        && take_number(content->size, &content->size_bytes)
+        && (content->time == Py_None || take_number(content->time, &content->occurred_at_us));
+}
+
+static PyObject *bytes_of(const Part *part) {
+    return PyBytes_FromStringAndSize(part->content, part->length);
+}
+
+static Part part_of(const Event *event, Run run) {
+    return (Part){event->row + run.at, (Py_ssize_t)run.length};
+}
+
+/* Take what an event says; false with an exception where there is no memory. */
+static bool take_event(Event *event, Content *content) {
+    content->parts[0] = event->has_key ? part_of(event, event->key) : (Part){"", -1};
+    content->parts[2] = part_of(event, event->kind);
+    content->parts[3] = (Part){event_headers(event), (Py_ssize_t)event->headers.length};
+    content->parts[4] = part_of(event, event->payload);
+    content->occurred_at_us = event->occurred_at_us;
+    content->size_bytes = event_size(event);
+    content->key = event_key(event, NULL);
+    content->kind = event_kind(event, NULL);
+    content->value = bytes_of(&content->parts[4]);
+    content->headers = bytes_of(&content->parts[3]);
+    content->time = event->has_occurred_at ? PyLong_FromLongLong(event->occurred_at_us)
+                                           : new_reference(Py_None);
+    content->size = PyLong_FromLongLong(content->size_bytes);
+    return content->key && content->kind && content->value && content->headers && content->time
+        && content->size;
+}
+
+static void release(Content *content) {
+    Py_XDECREF(content->key);
+    Py_XDECREF(content->kind);
+    Py_XDECREF(content->value);
+    Py_XDECREF(content->headers);
+    Py_XDECREF(content->time);
+    Py_XDECREF(content->size);
+}
+
+/* Return the row; NULL with an exception where there is no memory. */
+static PyObject *row_of(const Common *common, Content *content) {
+    bool has_time = content->time != Py_None;
+    Part *headers = &content->parts[3];
+    if (headers->length == 2 && !memcmp(headers->content, "{}", 2)) headers->length = -1;
+    uint32_t crc = checksum(common, content->parts, content->occurred_at_us, has_time,
+                            content->size_bytes);
     PyObject *row = PyTuple_New(ROW_FIELDS);
-    PyObject *fields[ROW_FIELDS] = {PyLong_FromLongLong(common->place), common->now, key,
-                                    common->tenant, kind, value, headers, time, size,
-                                    PyLong_FromUnsignedLong(crc)};
+    PyObject *fields[ROW_FIELDS] = {
+        PyLong_FromLongLong(common->place), common->now, content->key, common->tenant,
+        content->kind, content->value, headers->length < 0 ? Py_None : content->headers,
+        content->time, content->size, PyLong_FromUnsignedLong(crc)};
     if (!row || !fields[0] || !fields[ROW_FIELDS - 1]) {
         Py_XDECREF(row);
         Py_XDECREF(fields[0]);
@@ -98,32 +146,37 @@ static PyObject *row_of(const Common *common, PyObject *draft) {
     return row;
 }
 
-static bool is_draft(PyObject *draft) {
-    bool is_one = PyTuple_Size(draft) == DRAFT_FIELDS;
-    PyErr_Clear();
-    return is_one;
+/* Return the row of an event or a draft; NULL, perhaps without an exception: then it is Python's. */
+static PyObject *row_for(const Common *common, PyObject *value) {
+    Content content = {0};
+    bool is_event = Py_TYPE(value) == EventType;
+    bool is_taken = (is_event ? take_event((Event *)value, &content) : take_draft(value, &content))
+        && take_text(common->tenant, &content.parts[1]);
+    PyObject *row = is_taken ? row_of(common, &content) : NULL;
+    release(&content);
+    return row;
 }
 
-/* `record_rows(drafts, tenant, topic_id, partition, place, offset, now_us)`; see core.pyi. */
+/* `record_rows(values, tenant, topic_id, partition, place, offset, now_us)`; see core.pyi. */
 PyObject *record_rows(PyObject *module, PyObject *args) {
     (void)module;
     Common common;
-    PyObject *drafts;
+    PyObject *values;
     Py_ssize_t id_length;
     long long place, offset;
-    if (!PyArg_ParseTuple(args, "OOy#ILLO:record_rows", &drafts, &common.tenant, &common.topic_id,
+    if (!PyArg_ParseTuple(args, "OOy#ILLO:record_rows", &values, &common.tenant, &common.topic_id,
                           &id_length, &common.partition, &place, &offset, &common.now))
         return NULL;
-    if (Py_TYPE(drafts) != &PyList_Type || id_length != TOPIC_ID_BYTES
+    if (Py_TYPE(values) != &PyList_Type || id_length != TOPIC_ID_BYTES
         || !take_number(common.now, &common.now_us))
         Py_RETURN_NOTIMPLEMENTED;
-    Py_ssize_t count = PyList_Size(drafts);
+    Py_ssize_t count = PyList_Size(values);
     PyObject *rows = PyList_New(count);
     for (Py_ssize_t index = 0; rows && index < count; index++) {
-        PyObject *draft = PyList_GetItem(drafts, index);
+        PyObject *value = PyList_GetItem(values, index);
         common.place = place + index;
         common.offset = offset + index;
-        PyObject *row = is_draft(draft) ? row_of(&common, draft) : NULL;
+        PyObject *row = row_for(&common, value);
         if (row) PyList_SetItem(rows, index, row);
         else Py_CLEAR(rows);
     }

@@ -55,10 +55,11 @@ class Io(Protocol):
     def pwrite(self, fd: int, data: Buffer, offset: int, /) -> None:
         """Write all of `data` at `offset`; if it raises, any part may be written."""
 
-    def preallocate(self, fd: int, length: int, /) -> None:
+    def preallocate(self, fd: int, length: int, /) -> bool:
         """Make the file at least `length` bytes long, zeros at the end.
 
-        Where the file system can, writes below `length` then need no new space.
+        Return whether the file system has reserved the space: writes below `length` then need
+        no more.
         """
 
     def truncate(self, fd: int, length: int, /) -> None:
@@ -156,14 +157,15 @@ class SystemIo:
             # A plain fsync there leaves the data in the drive's own cache.
             fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
 
-        def preallocate(self, fd: int, length: int, /) -> None:
+        def preallocate(self, fd: int, length: int, /) -> bool:
             """See Io."""
             self._extend(fd, length)
+            return False
 
     else:
         sync: Final = staticmethod(os.fdatasync)
 
-        def preallocate(self, fd: int, length: int, /) -> None:
+        def preallocate(self, fd: int, length: int, /) -> bool:
             """See Io."""
             try:
                 os.posix_fallocate(fd, 0, length)
@@ -171,6 +173,8 @@ class SystemIo:
                 if error.errno not in _CANNOT_ALLOCATE:
                     raise
                 self._extend(fd, length)
+                return False
+            return True
 
     def open(self, path: str, mode: OpenMode, /) -> int:
         """See Io."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from strandline._core import IS_COMPILED
 from strandline.clock import Clock
 from strandline.log.draft import Draft, draft
-from strandline.log.draft_columns import COLUMNS_MIN, EventColumns, event_drafts, size_of
+from strandline.log.draft_columns import COLUMNS_MIN, EventColumns, EventDrafts, size_of
 from strandline.log.event_rows import EventRows
 from strandline.log.metrics import LogCounts
 from strandline.log.quotas import Quotas
@@ -382,7 +382,7 @@ class Appends:
         if IS_COMPILED and keys is None and kind is _EVENT and type(values) is list:
             sizes = sizes_of(values, bytes_max)
             if sizes is not NotImplemented:
-                return event_drafts(values, sizes)
+                return EventDrafts([*values], sizes)
         return [
             draft(value, key, kind, bytes_max)
             for value, key in zip(values, keys or repeat(None, len(values)), strict=True)

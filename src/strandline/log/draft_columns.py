@@ -110,17 +110,41 @@ def _drafts(columns: Sequence[Sequence[Any]], sizes: Sequence[int]) -> Iterator[
     return map(_new_draft, zip(keys, bodies, sizes, strict=True))
 
 
-def event_drafts(events: list[Any], sizes: Sequence[int]) -> list[Draft]:
-    """Return the drafts of events with keys of their own, which count so much."""
-    kinds, payloads, keys, headers, times = Event.columns(events)
-    return list(_drafts((keys, kinds, payloads, headers, times), sizes))
+class EventDrafts(Sequence[Draft]):
+    """The drafts of events with keys of their own, made where the events do not suffice."""
+
+    def __init__(self, events: list[Any], sizes: list[int]) -> None:
+        #: What they are the drafts of; not to be changed.
+        self.events = events
+        #: How large each counts.
+        self.sizes = sizes
+
+    @cached_property
+    def _made(self) -> list[Draft]:
+        kinds, payloads, keys, headers, times = Event.columns(self.events)
+        return list(_drafts((keys, kinds, payloads, headers, times), self.sizes))
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    def __iter__(self) -> Iterator[Draft]:
+        return iter(self._made)
+
+    @overload
+    def __getitem__(self, index: int) -> Draft: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Draft]: ...
+    def __getitem__(self, index: int | slice) -> Draft | Sequence[Draft]:
+        return self._made[index]
 
 
 def size_of(drafts: Sequence[Draft]) -> int:
     """Return how large the records count together."""
     if isinstance(drafts, EventColumns):
         return drafts.size_bytes
-    return sum(draft[2] for draft in drafts)
+    if isinstance(drafts, EventDrafts):
+        return sum(drafts.sizes)
+    return sum([draft[2] for draft in drafts])
 
 
 def event_arrays(columns: Sequence[Sequence[Any]]) -> "list[pa.Array]":

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from strandline._core.core import Appender
+    from strandline.log.event_appender import EventAppender
     from strandline.values import Topic
 
 
@@ -137,7 +138,7 @@ class TopicCounts:
     records: int = 0
     bytes: int = 0
     #: What appends in place of Python, and counts by itself: one for each partition.
-    appenders: dict[int, Appender] = field(default_factory=dict)
+    appenders: dict[int, Appender | EventAppender] = field(default_factory=dict)
 
     def take_counts(self) -> TopicCounts:
         """Count what the appenders have counted, and return the counts."""

@@ -15,6 +15,7 @@ from strandline.values import Durability, Partition, ValueKind
 
 if TYPE_CHECKING:
     from strandline._core.core import Appender
+    from strandline.log.event_appender import EventAppender
 
 _EVENT = ValueKind.EVENT
 
@@ -37,9 +38,9 @@ class Shortcuts:
         self._bytes_max = bytes_max
         #: By the name of the topic: that of its only partition, or a list for all of them.
         #: None where there are none.
-        self.appenders: dict[str, Appender | list[Appender | None]] | None = (
-            None if self._find is None else {}
-        )
+        self.appenders: (
+            dict[str, Appender | EventAppender | list[Appender | EventAppender | None]] | None
+        ) = None if self._find is None else {}
 
     def look(self, lane: TopicLane, number: Partition) -> None:
         """Have the next append of plain events take the short way, if there is one."""

@@ -49,6 +49,7 @@ from strandline.values import (
 
 if TYPE_CHECKING:
     from strandline._core.core import Appender
+    from strandline.log.event_appender import EventAppender
 
 
 class DroppedError(InvalidError):
@@ -220,7 +221,7 @@ class Shortcut(Protocol):
         levels: tuple[Durability, Durability],
         bytes_max: int,
         /,
-    ) -> "Appender | None":
+    ) -> "Appender | EventAppender | None":
         """Return what appends events as long as the partition is not taken over, and until its
         `fresh_until` by the clock, None for that of the system.
 

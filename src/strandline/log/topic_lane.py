@@ -11,6 +11,7 @@ from strandline.values import IDENTITY_AGE_S
 
 if TYPE_CHECKING:
     from strandline._core.core import Appender
+    from strandline.log.event_appender import EventAppender
 
 ROUTE_CHECK_S: Final = 1.0
 """How often an appending process looks whether partitions were added."""
@@ -49,7 +50,7 @@ class TopicLane:
         #: The counts by which writes were routed that are still recognised, the latest first.
         self.earlier: tuple[int, ...] = ()
         #: What appends in place of Python, by partition; None where there is nothing.
-        self.appenders: list[Appender | None] = []
+        self.appenders: list[Appender | EventAppender | None] = []
         #: Until when this is known without a look at the topic, by the monotonic clock.
         self.fresh_until: float
         self.route(stored, clock)

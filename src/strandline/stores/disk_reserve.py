@@ -75,9 +75,9 @@ class DiskReserve:
             return
         fd = self._io.open(self._path, "create")
         try:
-            self._io.preallocate(fd, wanted)
-            # Where a file system reserves nothing ahead, zeros do.
-            self._io.pwrite(fd, bytes(wanted - known), known)
+            if not self._io.preallocate(fd, wanted):
+                # Zeros take the space that the file system does not reserve ahead.
+                self._io.pwrite(fd, bytes(wanted - known), known)
         except OSError:
             with contextlib.suppress(OSError):
                 self._io.truncate(fd, known)

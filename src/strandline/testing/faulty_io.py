@@ -189,10 +189,10 @@ class FaultyIo:
             lambda keep_bytes: self._inner.pwrite(fd, content[:keep_bytes], offset),
         )
 
-    def preallocate(self, fd: int, length: int, /) -> None:
+    def preallocate(self, fd: int, length: int, /) -> bool:
         """See Io."""
         operation = self._on(fd, "preallocate", length=length)
-        self._run(operation, lambda: self._inner.preallocate(fd, length))
+        return self._run(operation, lambda: self._inner.preallocate(fd, length))
 
     def truncate(self, fd: int, length: int, /) -> None:
         """See Io."""

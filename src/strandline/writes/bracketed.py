@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import copy
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from strandline.values import Durability, FailedError, FullError, UnavailableError, UnknownError
 from strandline.writes.channel import Barrier, Channel, Item
@@ -17,6 +18,9 @@ from strandline.writes.view import WriteView
 _APPLIED: Final = Durability.APPLIED
 _DURABLE: Final = Durability.DURABLE
 _BRACKET = FlushReason.BRACKET
+
+T = TypeVar("T")
+"""A write as a function of the store takes it."""
 
 
 class BracketedChannel(Channel[W, R]):
@@ -78,6 +82,30 @@ class BracketedChannel(Channel[W, R]):
             return self._try_queued(write, timeout_s)
         receipt = self._accept(write, timeout_s)
         drain.pass_on()
+        return receipt
+
+    def store(self, write: T, store: Callable[[T, Any], R | None]) -> WriteReceipt[R] | None:
+        """Have `store` take a write through a bracket; None, with nothing done, if it cannot be.
+
+        It applies and flushes in one call, with the context that the bracket gives, and returns
+        the result; None, with nothing done, if it leaves the write to `write`. Views do not
+        show what it stores.
+        """
+        drain = self._bracketed
+        # What is measured takes the usual way.
+        if not drain.epoch & SAMPLE_MASK or not drain.attempt:
+            return None
+        try:
+            try:
+                is_first = not self._items and not self._paused and drain.is_direct
+                receipt = drain.store_now(write, store) if is_first else None
+            finally:
+                drain.lock.release()
+            if drain.drain_pending:
+                drain.pass_on()
+        except BaseException:
+            drain.pass_on()
+            raise
         return receipt
 
 
@@ -163,6 +191,60 @@ class BracketedDrain(Drain[W, R, F, V, S, C]):
             return self._write_alone(write, 0.0, may_wait=False)
         except UnavailableError:
             return None
+
+    def store_now(self, write: T, store: Callable[[T, C], R | None]) -> WriteReceipt[R] | None:
+        """Do what `BracketedChannel.store` says. The caller holds `lock`."""
+        try:
+            try:
+                context = self._bracket.enter(0.0, may_wait=False)
+            except UnavailableError:
+                return None
+            except Exception as exc:
+                self._fail(exc)
+                return refused(self.storage, FailedError(exc))
+            self._is_inside = True
+            return self._store_inside(write, context, store)
+        except BaseException as exc:
+            if self._is_inside:
+                self._leave(self._fail(exc))
+            raise
+
+    def _store_inside(
+        self, write: T, context: C, store: Callable[[T, C], R | None]
+    ) -> WriteReceipt[R] | None:
+        storage, epoch = self.storage, self.epoch + 1
+        result: R | None = None
+        error: Exception | None = None
+        failure: BaseException | None = None
+        try:
+            if self._ending.reason is not None:
+                error = self._ending.reason()
+            else:
+                storage.flushed_at = started = self._clock.monotonic()
+                result = store(write, context)
+                if result is not None:
+                    storage.flush_s += self._clock.monotonic() - started
+                    self._count_stored(epoch)
+        except FullError as exc:
+            error = _not_stored(exc, write)
+        except BaseException as exc:
+            failure = self._fail(exc)
+            error = _unknown(failure)
+        interrupt = self._leave(failure)
+        if interrupt is not None and not isinstance(interrupt, Exception):
+            raise interrupt
+        if error is not None:
+            return refused(storage, error, epoch)
+        return None if result is None else WriteReceipt(storage, epoch, result)
+
+    def _count_stored(self, epoch: int) -> None:
+        self.epoch = epoch
+        self._start = epoch + 1
+        self.flushes[_BRACKET] += 1
+        mark = self.storage.written.mark
+        mark.value = epoch
+        if mark.waiters:
+            mark.wake_reached()
 
     def _write_alone(self, write: W, timeout_s: float, *, may_wait: bool = True) -> WriteReceipt[R]:
         """Take `write` through a bracket; UnavailableError if that cannot be entered."""

@@ -1,6 +1,7 @@
 """The write path: appends decided in memory, stored in one transaction per drain."""
 
 import contextlib
+import itertools
 import sqlite3
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final, NamedTuple
@@ -8,6 +9,7 @@ from typing import Final, NamedTuple
 from strandline.log.chain import Chain, link
 from strandline.log.decide import decide, record_identities
 from strandline.log.draft import Draft
+from strandline.log.draft_columns import size_of
 from strandline.log.identities import Original
 from strandline.log.store import AppendRequest, DroppedError, Placement
 from strandline.log.topics import is_internal_name
@@ -42,7 +44,10 @@ COMMIT_BYTES = 5 * 1024
 PAGE_BYTES = 4 * 1024
 #: How many records a partition's row may lag behind.
 _TAIL_MAX = 64
-_INSERT = "INSERT INTO strandline_records VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+#: So many records are inserted by one statement: a statement for each costs a sixth more.
+_ROWS_AT_ONCE = 50
+INSERT = "INSERT INTO strandline_records VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_INSERT_MANY = INSERT + ", (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)" * (_ROWS_AT_ONCE - 1)
 
 
 class SqliteAppend(NamedTuple):
@@ -76,16 +81,25 @@ class Changes(NamedTuple):
     def store(self, connection: sqlite3.Connection, due: Collection[PartitionRow]) -> None:
         """Put it into the present transaction, with the partitions' rows that are due."""
         records, heads, identities, values, _ = self
-        if len(records) == 1:
-            connection.execute(_INSERT, records[0])
-        else:
-            connection.executemany(_INSERT, records)
+        _insert(connection, records)
         if values:
             store_values(connection, values)
         if identities is not None:
             identities.store(heads)
         if due:
             store_partitions(connection, due)
+
+
+def _insert(connection: sqlite3.Connection, records: list[Row]) -> None:
+    if len(records) == 1:
+        connection.execute(INSERT, records[0])
+        return
+    whole = len(records) - len(records) % _ROWS_AT_ONCE
+    for start in range(0, whole, _ROWS_AT_ONCE):
+        rows = records[start : start + _ROWS_AT_ONCE]
+        connection.execute(_INSERT_MANY, list(itertools.chain.from_iterable(rows)))
+    if whole < len(records):
+        connection.executemany(INSERT, records[whole:])
 
 
 class SlotHead:
@@ -154,7 +168,7 @@ class SqliteDelta:
     def _admit(self, request: AppendRequest) -> None:
         """Let it go on; FullError where the disk is full, with nothing done."""
         try:
-            self._database.reserve.admit(sum([each.size_bytes for each in request.drafts]))
+            self._database.reserve.admit(size_of(request.drafts))
         except OSError as error:
             reason = error.strerror or str(error)
             raise FullError(self._database.path, reason, write=request) from error
@@ -195,7 +209,7 @@ class SqliteDelta:
             self._link(entry, partition, fresh, tenant, now_us)
         topic, first = (entry.id_bytes, partition), (place(slot, start), start)
         self._records += record_rows(fresh, tenant, topic, first, now_us)
-        added_bytes = sum([draft.size_bytes for draft in fresh])
+        added_bytes = size_of(fresh)
         self._size += added_bytes + _ROW_BYTES * len(fresh)
         row.size_bytes += added_bytes
         row.high = start + len(fresh)
@@ -303,7 +317,7 @@ class AppendBracket:
                 self._heads.version = None
                 database.writer.rollback()
             database.take_back()
-            if database.logged_bytes >= CHECKPOINT_BYTES:
+            if self.is_to_tidy:
                 # Whatever is in the way, what was written is: the next append tries again.
                 with contextlib.suppress(UnavailableError):
                     self._tidy()
@@ -313,6 +327,11 @@ class AppendBracket:
                 database.take_back()
             finally:
                 database.lock.release()
+
+    @property
+    def is_to_tidy(self) -> bool:
+        """Whether what was written is to be moved into the database."""
+        return self._database.logged_bytes >= CHECKPOINT_BYTES
 
     def close(self) -> None:
         """Let the thread end that moves what was written."""
@@ -348,25 +367,18 @@ class AppendFlusher:
         self._on_written = on_written
 
     def flush(self, frozen: Changes, epochs: range) -> None:  # noqa: ARG002 - Offsets suffice.
-        database = self._database
         try:
             self._store(frozen)
         except sqlite3.OperationalError as error:
-            if not is_out_of_space(error):
-                raise
-            database.reserve.suspect()
-            # The heads are ahead of the database: the next drain reads them.
-            database.changes += 1
-            with contextlib.suppress(sqlite3.OperationalError):
-                database.writer.rollback()
-            raise FullError(database.path, str(error)) from error
+            raise_full(self._database, error)
+            raise
 
     def _store(self, frozen: Changes) -> None:
         connection = self._database.writer
         heads = frozen.heads
         due: Collection[PartitionRow] = heads.values()
         if frozen.identities is None:
-            due = [head for head in due if is_due(head) or self._marks.is_unnoted(head.slot)]
+            due = [head for head in due if is_due(head) or self._marks.is_to_carry(head.slot)]
         if due:
             self._marks.carry(due)
         frozen.store(connection, due)
@@ -377,6 +389,18 @@ class AppendFlusher:
 
     def sync(self) -> None:
         self._marks.sync()
+
+
+def raise_full(database: Database, error: sqlite3.OperationalError) -> None:
+    """Raise FullError if a transaction could not be stored for that; the caller holds the lock."""
+    if not is_out_of_space(error):
+        return
+    database.reserve.suspect()
+    # The heads are ahead of the database: the next drain reads them.
+    database.changes += 1
+    with contextlib.suppress(sqlite3.OperationalError):
+        database.writer.rollback()
+    raise FullError(database.path, str(error)) from error
 
 
 def is_due(head: PartitionRow) -> bool:

@@ -76,6 +76,7 @@ class Database:
         self._frozen: dict[sqlite3.Connection, FileStatus] = {}
         self._writer: sqlite3.Connection | None = None
         self._lent: sqlite3.Connection | None = None
+        self._cursor: sqlite3.Cursor | None = None
         self._wal_fd: int | None = None
         self.state: Final = OpenState()
         self.check_open: Final = self.state.check
@@ -206,6 +207,15 @@ class Database:
             self._writer = self._keep(connect(self.path, "rw", busy_s=0))
         return self._writer
 
+    @property
+    def cursor(self) -> sqlite3.Cursor:
+        """A cursor of `writer`: the same each time, where that is ours. The caller holds `lock`."""
+        if self._lent is not None:
+            return self._lent.cursor()
+        if self._cursor is None:
+            self._cursor = self.writer.cursor()
+        return self._cursor
+
     def lend(self, connection: sqlite3.Connection | None) -> None:
         """Let this connection be the one that writes until `take_back`. The caller holds `lock`."""
         self._lent = connection
@@ -242,7 +252,7 @@ class Database:
     def try_begin(self) -> bool:
         """Begin to write, unless a stranger does. The caller holds `lock`."""
         try:
-            self.writer.execute("BEGIN IMMEDIATE")
+            self.cursor.execute("BEGIN IMMEDIATE")
         except sqlite3.OperationalError as error:
             if not is_busy(error):
                 raise
@@ -253,10 +263,11 @@ class Database:
     def is_in_transaction(self) -> bool:
         """Whether the writer has begun and not ended. The caller holds `lock`."""
         writer = self._lent or self._writer
-        # One that its owner has closed is in none.
-        with contextlib.suppress(sqlite3.ProgrammingError):
+        try:
             return writer is not None and writer.in_transaction
-        return False
+        except sqlite3.ProgrammingError:
+            # One that its owner has closed is in none.
+            return False
 
     @holding
     def locked(self, timeout_s: float | None = None) -> Iterator[None]:

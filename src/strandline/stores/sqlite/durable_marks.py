@@ -1,6 +1,7 @@
 """How far each partition survives a loss of power, as this process knows and has noted."""
 
 import contextlib
+import math
 import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Mapping
@@ -17,7 +18,9 @@ from strandline.stores.sqlite.schema import translated
 from strandline.values import StrandlineError, UnavailableError
 from strandline.writes.standby import Standby
 
-#: How long a mark waits for an append that takes it along, before it is noted by itself.
+#: Appends take marks along so often at most: each time, a second page is written.
+_CARRY_EACH_S = 0.002_5
+#: How long a mark waits for that, before it is noted by itself.
 _NOTE_DELAY_S = 0.005
 
 
@@ -33,6 +36,9 @@ class DurableMarks:
         self._written: dict[int, int] = {}
         self._unnoted: dict[int, int] = {}
         self._known: dict[int, int] = {}
+        #: Since when there are ends synced and not yet noted.
+        self._unnoted_since = -math.inf
+        self._carried_at = -math.inf
         self._ended = Latch()
         self._standby = Standby("strandline-note", self._note_later)
 
@@ -46,9 +52,11 @@ class DurableMarks:
             for slot, head in heads.items():
                 self._written[slot] = max(head.high, self._written.get(slot, 0))
 
-    def is_unnoted(self, slot: int) -> bool:
-        """Whether a mark is known that is in no row."""
-        return slot in self._unnoted
+    def is_to_carry(self, slot: int) -> bool:
+        """Whether a mark is known that is in no row, and that an append is to take along."""
+        if slot not in self._unnoted:
+            return False
+        return self._database.clock.monotonic() - self._carried_at >= _CARRY_EACH_S
 
     def expect(self, ends: Iterable[tuple[int, int]]) -> None:
         """The next sync covers these ends, by any process."""
@@ -58,6 +66,7 @@ class DurableMarks:
 
     def carry(self, heads: Iterable[PartitionRow]) -> None:
         """Note in rows that are about to be stored what is known of them."""
+        self._carried_at = self._database.clock.monotonic()
         with self._mutex:
             for head in heads:
                 head.durable = max(head.durable, self._known.get(head.slot, 0))
@@ -68,14 +77,20 @@ class DurableMarks:
         with self._mutex:
             covered, self._written = self._written, {}
         self._database.sync()
+        if not self._unnoted:
+            self._unnoted_since = self._database.clock.monotonic()
         # Together: a row that is stored in between would take along the one without the other.
         self._raise_marks(covered, self._known, self._unnoted)
         if covered:
             self._standby.wake()
 
     def _note_later(self) -> None:
-        if self._database.clock.wait(self._ended, _NOTE_DELAY_S):
-            return
+        delay_s = _NOTE_DELAY_S
+        while delay_s > 0:
+            if self._database.clock.wait(self._ended, delay_s):
+                return
+            # Appends may have taken along what there was, and more has come since.
+            delay_s = self._unnoted_since + _NOTE_DELAY_S - self._database.clock.monotonic()
         # Whatever stood in the way, a mark that lags costs a sync at most.
         with contextlib.suppress(Exception):
             self.note(self._database.lock_timeout_s)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from strandline._core import IS_COMPILED
 from strandline.log.draft import Draft
+from strandline.log.draft_columns import EventDrafts
 from strandline.log.history import EventBody
 from strandline.stores.sqlite.checksum import Content, record_crc
 from strandline.stores.sqlite.records import Row
@@ -28,7 +29,8 @@ def record_rows(
     """Return the rows of drafts, in the partition of a topic's id, from a place and offset on."""
     place, start = first
     if IS_COMPILED:
-        made: Any = rows_by_core([*drafts], tenant, *topic, place, start, now_us)
+        values = drafts.events if isinstance(drafts, EventDrafts) else [*drafts]
+        made: Any = rows_by_core(values, tenant, *topic, place, start, now_us)
         if made is not NotImplemented:
             return made  # type: ignore[no-any-return]
     contents = [_content(draft, tenant) for draft in drafts]

@@ -41,6 +41,7 @@ from strandline.stores.sqlite.chain_values import store_values, value_row
 from strandline.stores.sqlite.database import Database
 from strandline.stores.sqlite.durable_marks import DurableMarks
 from strandline.stores.sqlite.erasing import Erasing
+from strandline.stores.sqlite.event_appends import EventAppends
 from strandline.stores.sqlite.identities import SqliteIdentities, recognised
 from strandline.stores.sqlite.keyed import all_keys, get_key, name_key, put_key, remove_key
 from strandline.stores.sqlite.partition_row import (
@@ -207,6 +208,12 @@ class SqliteStore:
                 raise
             # What consumers note of themselves.
             return self.append(topic, partition, request, level, timeout_s, may_wait=may_wait)
+
+    def shortcut(self, topic: SqliteTopic, partition: int) -> EventAppends | None:
+        """See HasShortcut."""
+        if self._writer is None or topic.is_proved or is_internal_name(topic.topic.name):
+            return None
+        return self._writer.shortcut(topic, partition)
 
     def marks(self, topic: SqliteTopic, partition: int) -> Marks:
         with self._database.reading() as connection, self._database.translating():

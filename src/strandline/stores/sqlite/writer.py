@@ -16,11 +16,14 @@ from strandline.stores.sqlite.appends import (
 )
 from strandline.stores.sqlite.database import Database
 from strandline.stores.sqlite.durable_marks import DurableMarks
+from strandline.stores.sqlite.event_appends import EventAppends
 from strandline.stores.sqlite.joined_outcome import JoinedOutcome
 from strandline.stores.sqlite.outbox import Outbox
 from strandline.stores.sqlite.partition_row import PartitionRow
+from strandline.stores.sqlite.topics import SqliteTopic
 from strandline.values import Durability, FailedError, InvalidError
 from strandline.writes import Coordinator, Settings, WriteMetrics
+from strandline.writes.bracketed import BracketedChannel
 
 _CHANNEL = "appends"
 _WRITTEN: Final = Durability.WRITTEN
@@ -36,7 +39,9 @@ class Writer:
         marks: DurableMarks,
         on_written: Callable[[Mapping[int, PartitionRow]], None],
     ) -> None:
+        self._database = database
         self._marks = marks
+        self._on_written = on_written
         self._bracket = AppendBracket(database, marks)
         self.outbox: Final = Outbox(database, self._bracket, marks, on_written)
         self._coordinator: Coordinator[SqliteAppend, Placement, Changes, None, None, Heads] = (
@@ -52,7 +57,22 @@ class Writer:
             )
         )
         self._coordinator.start()
-        self._channel = self._coordinator.channel(_CHANNEL)
+        channel = self._coordinator.channel(_CHANNEL)
+        assert isinstance(channel, BracketedChannel)
+        self._channel: BracketedChannel[SqliteAppend, Placement] = channel
+
+    def shortcut(self, topic: SqliteTopic, partition: int) -> EventAppends:
+        """Return the short way of plain events into a partition."""
+        return EventAppends(
+            topic,
+            partition,
+            database=self._database,
+            marks=self._marks,
+            bracket=self._bracket,
+            outbox=self.outbox,
+            channel=self._channel,
+            on_written=self._on_written,
+        )
 
     def append(
         self, write: SqliteAppend, level: Durability, timeout_s: float | None, *, may_wait: bool
