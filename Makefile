@@ -42,6 +42,7 @@ Strandline: a durable, replayable event log.
   make coverage    which branches the fast tests take
   make lint        format, lint, types, imports, spelling, layout, pages
   make format      let ruff rewrite what it can
+  make pages       write the pages that are made from the code and from stored figures
   make bench       measure and compare            ONLY=coordinator  BARS=strict
   make torture     long seeded runs, for hours    SECONDS=600 shares them out  SEED=1  ONLY=schedules
   make mutants     small changes of the code, which tests have to notice    SECONDS=600
@@ -55,7 +56,7 @@ PYTHON=python3.12 chooses another Python.
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast test-all test-rest test-heavy test-pythons test-lowest coverage lint format bench torture mutants docs \
+.PHONY: help setup demo test test-fast test-all test-rest test-heavy test-pythons test-lowest coverage lint format pages bench torture mutants docs \
 	release lock clean
 
 help:
@@ -102,16 +103,25 @@ coverage: setup
 	@tail -n 1 .cache/coverage.txt
 
 lint: setup
-	$(VENV_PYTHON) -m ruff format --check $(TREES)
+	$(VENV_PYTHON) -m ruff format --check $(TREES) || { echo 'Run make format.'; exit 1; }
 	$(VENV_PYTHON) -m ruff check $(TREES)
 	$(VENV_PYTHON) -m mypy $(TREES)
 	.venv/bin/lint-imports --no-logo --cache-dir .cache/import-linter
 	.venv/bin/codespell $(TREES) docs *.md mkdocs.yml
 	$(VENV_PYTHON) -m pytest -q tests/test_layout.py $(GENERATED)
 
+# Formatting first: it shortens lines that the checks would refuse.
 format: setup
+	$(VENV_PYTHON) -m ruff format $(TREES)
 	$(VENV_PYTHON) -m ruff check --fix $(TREES)
 	$(VENV_PYTHON) -m ruff format $(TREES)
+
+pages: setup
+	$(VENV_PYTHON) -m tools.api_pages
+	$(VENV_PYTHON) -m tools.cli_page
+	$(VENV_PYTHON) -m tools.http_page
+	$(VENV_PYTHON) -m tools.benchmark_table
+	$(VENV_PYTHON) -m tools.torture_table
 
 bench: setup
 	@$(VENV_PYTHON) -m benchmarks

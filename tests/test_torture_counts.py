@@ -38,4 +38,4 @@ def test_a_full_count_has_no_seeds_left(tmp_path: Path) -> None:
 
 
 def test_the_page_shows_the_counts_that_are_stored() -> None:
-    assert PAGE.read_text() == written(PAGE.read_text()), "run python -m tools.torture_table"
+    assert PAGE.read_text() == written(PAGE.read_text()), "run make pages"

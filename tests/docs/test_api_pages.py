@@ -12,7 +12,7 @@ from tools.api_pages import FOLDER, NAMES, names_page, pages
 def test_the_pages_are_up_to_date() -> None:
     stored = {path.name: path.read_text() for path in FOLDER.glob("*.md")}
 
-    assert stored == pages(), "run python -m tools.api_pages"
+    assert stored == pages(), "run make pages"
 
 
 @pytest.mark.slow
@@ -28,7 +28,7 @@ def test_every_public_name_stands_in_the_table() -> None:
 
     named = re.findall(r"^\| (?:\[)?`(\w+)`", stored, flags=re.MULTILINE)
     assert sorted(named) == sorted((*sl.__all__, "__version__"))
-    assert stored == names_page(), "run python -m tools.api_pages"
+    assert stored == names_page(), "run make pages"
 
 
 def test_each_link_of_the_table_leads_somewhere() -> None:

@@ -16,9 +16,7 @@ def test_the_table_shows_the_results(page: Path) -> None:
 
     shown = page.read_text()
 
-    assert shown == written(shown, table(page, results.entries)), (
-        "run python -m tools.benchmark_table"
-    )
+    assert shown == written(shown, table(page, results.entries)), "run make pages"
 
 
 def test_another_result_is_another_page() -> None:

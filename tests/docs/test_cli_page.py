@@ -5,4 +5,4 @@ from tools.cli_page import PAGE, page
 
 
 def test_the_page_is_up_to_date() -> None:
-    assert PAGE.read_text() == page(PREPARATION), "run python -m tools.cli_page"
+    assert PAGE.read_text() == page(PREPARATION), "run make pages"

@@ -1,4 +1,4 @@
-"""ChangeSource of partitions that are files."""
+"""How changes of partitions that are files are found."""
 
 import contextlib
 from collections.abc import Callable, Collection

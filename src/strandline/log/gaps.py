@@ -63,8 +63,8 @@ NO_GAPS = Gaps()
 
 def gaps_of(log: "Log", topic: Topic, consumer: str, partition: int, tenant: str | None) -> Gaps:
     """Return what a consumer has settled beyond its cursor."""
-    found = log._access.cursor(topic, consumer, partition, tenant)  # noqa: SLF001 - As the parts.
-    return log._cursors.gaps(*found)  # noqa: SLF001 - As the parts.
+    found = log._access.cursor(topic, consumer, partition, tenant)  # noqa: SLF001 - A part of the log.
+    return log._cursors.gaps(*found)  # noqa: SLF001 - A part of the log.
 
 
 def ack_with_gaps(
@@ -81,7 +81,7 @@ def ack_with_gaps(
     """Do what `Log.ack` does, and have the gaps in place of those that are stored."""
     last = check_whole("end", max(end, gaps.end))
     # What a gap passes over is durable first: its offsets must stay its own.
-    moved = log._access.moved(topic, consumer, partition, tenant, last)  # noqa: SLF001 - As the parts.
+    moved = log._access.moved(topic, consumer, partition, tenant, last)  # noqa: SLF001 - A part of the log.
     found, number, whose, name = moved
-    log._counts.acks += 1  # noqa: SLF001 - As the parts.
+    log._counts.acks += 1  # noqa: SLF001 - A part of the log.
     return log._cursors.ack(found, number, whose, name, end, generation=generation, gaps=gaps)  # noqa: SLF001

@@ -35,7 +35,7 @@ class LogHolder:
 
 def holders_of(log: "Log") -> Sequence[LogHolder]:
     """Return the processes that hold a log: its writers, where the store knows, and consumers."""
-    parts = log._parts  # noqa: SLF001 - As the parts.
+    parts = log._parts  # noqa: SLF001 - A part of the log.
     parts.store.check_open()
     writers = getattr(parts.store, "writers", None)
     return [*(() if writers is None else writers()), *_members(parts.store, parts.clock.now_us())]

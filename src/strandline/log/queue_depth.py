@@ -7,7 +7,7 @@ from strandline.values import InvalidError
 from strandline.values.arguments import check_whole
 
 READ_AHEAD: Final = 128
-"""How many it are where nothing else is said."""
+"""The number where none is given."""
 
 QUEUE_DEPTH_VARIABLE: Final = "STRANDLINE_QUEUE_DEPTH"
 """The variable that says otherwise for a whole process."""

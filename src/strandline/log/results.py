@@ -66,7 +66,7 @@ class Claim(Protocol):
 
 
 class Hint(NamedTuple):
-    """ChangeSource without data: the partition ends at `end` now, or did a moment ago.
+    """News of a partition without its data: it ends at `end` now, or did a moment ago.
 
     Of a watch with `durable_only`, the end is that of what is durable.
     """

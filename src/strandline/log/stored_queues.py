@@ -21,7 +21,7 @@ def queue_cursor(
     log: "Log", topic: Topic, consumer: str, partition: int, tenant: str | None
 ) -> "ConsumerCursor | None":
     """Return the cursor of a queue, and which seek has put it there. Raises as `log.cursor`."""
-    found = log._access.cursor(topic, consumer, partition, tenant)  # noqa: SLF001 - As the parts.
+    found = log._access.cursor(topic, consumer, partition, tenant)  # noqa: SLF001 - A part of the log.
     return log._cursors.stored(*found)  # noqa: SLF001
 
 
@@ -37,5 +37,5 @@ def ack_since(
 ) -> None:
     """Move a cursor as `log.ack`; ConflictError if it was put elsewhere since this seek."""
     found, number, whose, name = log._access.moved(topic, consumer, partition, tenant, end)  # noqa: SLF001
-    log._counts.acks += 1  # noqa: SLF001 - As the parts.
+    log._counts.acks += 1  # noqa: SLF001 - A part of the log.
     log._cursors.ack(found, number, whose, name, end, seek_id=seek_id)  # noqa: SLF001
