@@ -11,7 +11,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 
-def main(path: str, descriptor: int, durability: str) -> None:
+def main(descriptor: int, path: str, durability: str) -> None:
     """Serve on a socket that is open; each body becomes a line of the file."""
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     count = 0
@@ -30,4 +30,4 @@ def main(path: str, descriptor: int, durability: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), sys.argv[3])
+    main(int(sys.argv[1]), *sys.argv[2:])

@@ -4,7 +4,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -80,13 +80,22 @@ def our_server(folder: Path, durability: Durability) -> Iterator[Peer]:
         yield Peer(server.port, HttpTalk, partial(_post, url))
 
 
-@contextmanager
-def bare_server(folder: Path, durability: Durability) -> Iterator[Peer]:
+def bare_server(folder: Path, durability: Durability) -> AbstractContextManager[Peer]:
     """Serve a file that each body is appended to."""
+    return _started("benchmarks.bare_starlette", str(folder / "file"), str(durability))
+
+
+def empty_server(folder: Path, durability: Durability) -> AbstractContextManager[Peer]:
+    """Serve nothing: what is left of it is the cost of the HTTP server and of ASGI."""
+    del folder, durability
+    return _started("benchmarks.empty_asgi")
+
+
+@contextmanager
+def _started(module: str, *words: str) -> Iterator[Peer]:
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        words = (str(folder / "file"), str(listening.fileno()), str(durability))
         server = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.bare_starlette", *words],
+            [sys.executable, "-m", module, str(listening.fileno()), *words],
             pass_fds=[listening.fileno()],
         )
         try:

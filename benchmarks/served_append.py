@@ -14,6 +14,7 @@ from benchmarks.served import (
     Peer,
     append_s,
     bare_server,
+    empty_server,
     encoded,
     jetstream,
     our_server,
@@ -29,6 +30,7 @@ FEW = 16
 BATCH = 100
 LEVELS = (Durability.WRITTEN, Durability.DURABLE)
 PEERS: Mapping[str, Serving] = {
+    "empty": empty_server,
     "starlette": bare_server,
     "redis": redis_stream,
     "jetstream": jetstream,

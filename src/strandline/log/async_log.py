@@ -134,16 +134,13 @@ class AsyncLog:
         """
         check_on_asyncio()
         log = self._blocking
-        if log._appenders is not None and key is None and type(topic) is str:
-            queue = self._queues.get(topic)
-            # No append to the topic waits to be handed over, nor a transaction.
-            if (queue is None or queue.last is None) and bound_thread.get() is None:
-                try:
-                    warm: Receipt = append_warm(log._appenders, topic, value, terms, False)
-                except StrandlineError as error:
-                    return AsyncReceipt(HandedOver.failed(error))
-                if warm is not NotImplemented:
-                    return AsyncReceipt(warm)
+        if key is None and type(topic) is str:
+            try:
+                warm = append_now(self, topic, value, terms)
+            except StrandlineError as error:
+                return AsyncReceipt(HandedOver.failed(error))
+            if warm is not None:
+                return AsyncReceipt(warm)
         if self._must_queue(topic):
             return AsyncReceipt(
                 *self._queued(topic, partial(log.append, topic, value, key=key, **terms))
@@ -344,3 +341,16 @@ class AsyncLog:
         handed = HandedOver[MadeT]()
         executor.submit(handed.make, append)
         return handed, bound
+
+
+def append_now(log: AsyncLog, topic: str, value: Value, terms: AppendTerms) -> Receipt | None:
+    """Append on the running loop if the core does it at once; None if not, with nothing done.
+
+    For rooms above. The receipt has reached its level, unless that is to be synced first.
+    """
+    appenders, queue = log._blocking._appenders, log._queues.get(topic)
+    # No append to the topic waits to be handed over, nor a transaction.
+    if appenders is None or not (queue is None or queue.last is None) or bound_thread.get():
+        return None
+    made: Receipt = append_warm(appenders, topic, value, terms, False)
+    return None if made is NotImplemented else made

@@ -33,6 +33,7 @@ from strandline.server import (
     work,
 )
 from strandline.server.admission import Admission
+from strandline.server.at_once import AppendsAtOnce
 from strandline.server.call import Call
 from strandline.server.caller import RequestsUnderWay
 from strandline.server.console import Console
@@ -135,6 +136,14 @@ class Application:
             is_far=is_far(log),
         )
         self._under_way = RequestsUnderWay(self.settings.requests_per_token_max)
+        self.at_once: Final = AppendsAtOnce(
+            self.log,
+            self.tokens,
+            self._under_way,
+            metrics=self.metrics.of(appending.append_records.name),
+            clock=self._clock,
+            body_bytes_max=self.settings.body_bytes_max,
+        )
         self._topics = KnownTopics()
         self.epochs: Final = Epochs(log)
         self._port = StorePort(log)
@@ -184,11 +193,11 @@ class Application:
             self.history,
             self._durable,
             self._members,
+            self.at_once,
         )
 
     def _answering(self, one: Endpoint) -> Answering:
-        requests, seconds = self.metrics.requests, self.metrics.seconds.labels(one.name)
-        counts: dict[int, Any] = {}
+        note = self.metrics.of(one.name).note
         monotonic = self._clock.monotonic
 
         async def answer(request: Request) -> Response:
@@ -196,12 +205,7 @@ class Application:
             response = await self._respond(one, request)
             if one.headers:
                 response.headers.update(one.headers)
-            status = response.status_code
-            count = counts.get(status)
-            if count is None:
-                count = counts[status] = requests.labels(one.name, str(status))
-            count.inc()
-            seconds.observe(monotonic() - begun)
+            note(response.status_code, monotonic() - begun)
             return response
 
         return Answering(answer)

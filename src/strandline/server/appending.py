@@ -19,13 +19,15 @@ from strandline.server.bodies import (
     values_of,
 )
 from strandline.server.call import Call, by_size
-from strandline.server.endpoint import ARROW, JSON, NDJSON, OCTETS, endpoint, json_answer
+from strandline.server.endpoint import ARROW, JSON, NDJSON, OCTETS, endpoint
 from strandline.server.problems import RequestError
 from strandline.server.tokens import TokenScope
 from strandline.values import Durability, DurabilityName, InvalidError, Topic, ValueKind
 from strandline.values.json_forms import moment
 
 _MANY: Final = 256
+_encode: Final = msgspec.json.Encoder().encode
+_NAMES: Final[dict[Durability, Any]] = {each: str(each) for each in Durability}
 _LEVELS: Final[dict[str | None, Durability]] = {str(each): each for each in Durability}
 
 
@@ -91,14 +93,18 @@ async def append_records(call: Call) -> Response:
     known = await call.topics.appended(call.caller, call.log, call.path("topic"))
     append = partial(_append_body, call, body, query.key, terms)
     try:
-        return await append(*known)
+        answer = await append(*known)
     except (InvalidError, RequestError):
         # It may have been dropped since it was looked up, and created again as another.
         call.topics.forget(known[0])
         again = await call.topics.appended(call.caller, call.log, call.path("topic"))
         if again == known:
             raise
-    return await append(*again)
+        return await append(*again)
+    topic, kind = known
+    if kind is ValueKind.EVENT and topic.tenant is None:
+        call.at_once.remember(call, body, topic.name, terms)
+    return answer
 
 
 async def _append_body(  # noqa: PLR0917 - Bound one after the other.
@@ -154,22 +160,26 @@ def append_values(
     return found
 
 
+def written_answer(receipt: Receipt) -> bytes:
+    """Return the body of the answer for a new record that is written."""
+    when = moment(receipt.timestamp_us) or ""
+    placed = AppendedRecord(receipt.partition, receipt.offset, when, is_repeat=False)
+    return _encode(AppendAnswer("written", [placed]))
+
+
 def _answer(receipts: Iterable[Receipt], durability_max: Durability) -> Response:
     placed: list[AppendedRecord] = []
-    moments: dict[int, str] = {}
-    level: Durability | None = None
+    level, is_new, last_us, when = durability_max, False, -1, ""
     for each in receipts:
-        us = each.timestamp_us
-        when = moments.get(us)
-        if when is None:
-            when = moments[us] = moment(us) or ""
-        placed.append(AppendedRecord(each.partition, each.offset, when, each.is_repeat))
-        reached = each.level
-        if reached is not None and (level is None or reached < level):
+        us, is_repeat, reached = each.timestamp_us, each.is_repeat, each.level
+        if us != last_us:
+            last_us, when = us, moment(us) or ""
+        placed.append(AppendedRecord(each.partition, each.offset, when, is_repeat))
+        is_new = is_new or not is_repeat
+        if reached is not None and reached < level:
             level = reached
-    status = 200 if placed and all(each.is_repeat for each in placed) else 201
-    shown: Any = str(durability_max if level is None else level)
-    return json_answer(AppendAnswer(shown, placed), status)
+    status = 201 if is_new or not placed else 200
+    return Response(_encode(AppendAnswer(_NAMES[level], placed)), status, media_type=JSON)
 
 
 def _terms(call: Call, query: AppendQuery) -> AppendTerms:

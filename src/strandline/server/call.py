@@ -23,6 +23,7 @@ from strandline.values import InvalidError, Topic
 
 if TYPE_CHECKING:
     from strandline.durable_streams import StreamTable
+    from strandline.server.at_once import AppendsAtOnce
     from strandline.server.health import ServerMetrics
     from strandline.server.history import MetricHistory
     from strandline.server.members import Members
@@ -64,6 +65,7 @@ class Call(msgspec.Struct, frozen=True):
     history: "MetricHistory"
     durable: "StreamTable"
     members: "Members"
+    at_once: "AppendsAtOnce"
 
     def path(self, name: str) -> str:
         """Return a part of the path, decoded."""

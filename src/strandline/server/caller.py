@@ -80,11 +80,14 @@ class RequestsUnderWay:
 
     def enter(self, caller: Caller) -> None:
         """Count one more; RequestError if there are too many."""
-        count = self._counts.get(caller.id, 0)
-        if count >= self._max:
+        if not self.has_room(caller):
             detail = "this token has too many requests under way"
             raise RequestError(429, detail, {"retry-after": "1"})
-        self._counts[caller.id] = count + 1
+        self._counts[caller.id] = self._counts.get(caller.id, 0) + 1
+
+    def has_room(self, caller: Caller) -> bool:
+        """Whether it may have one more."""
+        return self._counts.get(caller.id, 0) < self._max
 
     def leave(self, caller: Caller) -> None:
         """Count one less."""

@@ -1,11 +1,19 @@
 """Whether the process lives, whether it takes requests, and what it has done."""
 
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping
+from itertools import accumulate
+from math import inf
 from typing import Any, Final
 
 import msgspec
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
 from prometheus_client.registry import Collector
 from starlette.responses import Response
 
@@ -20,6 +28,9 @@ from strandline.server.streams import Streams
 from strandline.server.tokens import TokenScope
 from strandline.values import Topic
 
+_FAILURE: Final = 500
+#: Those of the Prometheus client.
+_BOUNDS_S: Final = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0)
 METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -60,34 +71,69 @@ def check_sees_all(caller: Caller) -> None:
         raise RequestError(403, "this needs a token of no tenant, for all topics")
 
 
+class EndpointMetrics:
+    """What is counted of the requests to one endpoint. For one event loop, and any reader."""
+
+    def __init__(self) -> None:
+        #: How many were answered, by their status.
+        self.statuses: Final[dict[int, int]] = {}
+        #: How many took no longer than each bound, and longer than the one before.
+        self.within: Final = [0] * (len(_BOUNDS_S) + 1)
+        self.sum_s = 0.0
+
+    def note(self, status: int, took_s: float) -> None:
+        """Count a request that was answered."""
+        self.statuses[status] = self.statuses.get(status, 0) + 1
+        self.within[bisect_left(_BOUNDS_S, took_s)] += 1
+        self.sum_s += took_s
+
+
+class _RequestCollector(Collector):
+    def __init__(self, endpoints: Mapping[str, EndpointMetrics]) -> None:
+        self._endpoints = endpoints
+
+    def collect(self) -> Iterator[Metric]:
+        requests = CounterMetricFamily(
+            "strandline_http_requests",
+            "Requests answered, by endpoint and status.",
+            labels=("endpoint", "status"),
+        )
+        seconds = HistogramMetricFamily(
+            "strandline_http_request_seconds",
+            "How long requests took until their answer began.",
+            labels=("endpoint",),
+        )
+        for name, each in self._endpoints.items():
+            for status, count in tuple(each.statuses.items()):
+                requests.add_metric((name, str(status)), count)
+            within = zip((*_BOUNDS_S, inf), accumulate(each.within), strict=True)
+            buckets = [
+                (repr(bound_s) if bound_s < inf else "+Inf", count) for bound_s, count in within
+            ]
+            seconds.add_metric((name,), buckets, each.sum_s)
+        yield requests
+        yield seconds
+
+
 class ServerMetrics:
     """What one server has counted, and what its log has."""
 
     def __init__(self, log: Log, streams: Streams) -> None:
         self.registry: Final = CollectorRegistry()
-        self.requests: Final = Counter(
-            "strandline_http_requests",
-            "Requests answered, by endpoint and status.",
-            ("endpoint", "status"),
-            registry=self.registry,
-        )
-        self.seconds: Final = Histogram(
-            "strandline_http_request_seconds",
-            "How long requests took until their answer began.",
-            ("endpoint",),
-            registry=self.registry,
-        )
+        self._endpoints: dict[str, EndpointMetrics] = {}
+        self.registry.register(_RequestCollector(self._endpoints))
         self.registry.register(_LogCollector(log, streams))
+
+    def of(self, endpoint: str) -> EndpointMetrics:
+        """Return what counts the requests to the endpoint of this name; before any of them."""
+        return self._endpoints.setdefault(endpoint, EndpointMetrics())
 
     def answered(self) -> tuple[int, int]:
         """Return how many requests were answered, and how many of them with 500 or more."""
         counts = [
-            (each.labels["status"], int(each.value))
-            for family in self.requests.collect()
-            for each in family.samples
-            if each.name.endswith("_total")
+            count for each in self._endpoints.values() for count in tuple(each.statuses.items())
         ]
-        failures = sum(count for status, count in counts if status >= "500")
+        failures = sum(count for status, count in counts if status >= _FAILURE)
         return sum(count for _, count in counts), failures
 
 

@@ -1,13 +1,20 @@
-"""The bounds of a request's head: its size, and the time that it may take."""
+"""One connection: the bounds of a request's head, and appends that are answered at once."""
 
 import asyncio
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import httptools
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from starlette.responses import Response
+from uvicorn.protocols.http.httptools_impl import (
+    STATUS_LINE,
+    HttpToolsProtocol,
+    RequestResponseCycle,
+)
 
+from strandline.server.at_once import WHOLE_REQUEST, AppendsAtOnce
 from strandline.server.problems import RequestError, problem_of
 
+_JSON_HEAD: Final = b"content-length: %d\r\ncontent-type: application/json\r\n\r\n"
 HEAD_BYTES_MAX: Final = 64 * 1024
 """How large the request line and the headers may be together."""
 
@@ -16,12 +23,17 @@ class BoundedProtocol(HttpToolsProtocol):
     """One connection, which is closed if the head of a request is too large or too slow."""
 
     header_timeout_s: Final = 10.0
+    at_once: AppendsAtOnce
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._head_bytes = 0
         self._parsed_bytes = 0
         self._is_in_head = True
+        #: Whether the parser has no part of a request.
+        self._is_between = True
+        self._whole = b""
+        self._answered_at_s = 0.0
         self._refusal: RequestError | None = None
         self.url = b""
         self._timer: asyncio.TimerHandle | None = None
@@ -38,14 +50,62 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """See asyncio."""
+        if self._is_idle():
+            if (answer := self.at_once.answer(data)) is not None:
+                self._answer_at_once(*answer)
+                return
+            self._whole = data
         if self._is_in_head:
             self._head_bytes += len(data)
         super().data_received(data)
+        self._whole = b""
         # A head that came as a whole has ended by now, and needs no time limit.
         if self._is_in_head and self._head_bytes:
             self._begin()
             if self._head_bytes > HEAD_BYTES_MAX:
                 self._refuse(self._too_large())
+
+    def _is_idle(self) -> bool:
+        """Whether a request that comes now is the only one, and would be begun at once."""
+        most, before = self.limit_concurrency, cast(RequestResponseCycle | None, self.cycle)
+        return (
+            self._is_between
+            and (before is None or before.response_complete)
+            and not self.flow.write_paused
+            and not self.transport.is_closing()
+            and (most is None or (len(self.connections) < most and len(self.tasks) < most))
+        )
+
+    def _answer_at_once(self, status: int, answer: Response | bytes) -> None:
+        lines = [STATUS_LINE[status]]
+        lines += [b"%b: %b\r\n" % each for each in self.server_state.default_headers]
+        if isinstance(answer, bytes):
+            lines.append(_JSON_HEAD % len(answer))
+            lines.append(answer)
+        else:
+            lines += [b"%b: %b\r\n" % each for each in answer.raw_headers]
+            lines += [b"\r\n", bytes(answer.body)]
+        self.transport.write(b"".join(lines))
+        self._end()
+        self._answered_at_s = self.loop.time()
+        if self.timeout_keep_alive_task is None:
+            self._keep_alive_for(self.timeout_keep_alive)
+
+    def _keep_alive_for(self, time_s: float) -> None:
+        self.timeout_keep_alive_task = self.loop.call_later(time_s, self.timeout_keep_alive_handler)
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Close the connection, unless a request was answered at once meanwhile."""
+        left_s = self._answered_at_s + self.timeout_keep_alive - self.loop.time()
+        if left_s > 0:
+            self._keep_alive_for(left_s)
+        else:
+            super().timeout_keep_alive_handler()
+
+    def on_message_begin(self) -> None:
+        """See httptools."""
+        self._is_between = False
+        super().on_message_begin()
 
     def on_url(self, url: bytes) -> None:
         """See httptools."""
@@ -75,6 +135,8 @@ class BoundedProtocol(HttpToolsProtocol):
         self._end()
         if not self.url.startswith((b"/", b"*")):
             self._take_host_of(httptools.parse_url(self.url))
+        if self._whole:
+            self.scope[WHOLE_REQUEST], self._whole = self._whole, b""  # type: ignore[typeddict-unknown-key]
         super().on_headers_complete()
 
     def _take_host_of(self, url: Any) -> None:
@@ -88,7 +150,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """See httptools."""
-        self._is_in_head = True
+        self._is_in_head = self._is_between = True
         self._head_bytes = self._parsed_bytes = 0
         super().on_message_complete()
 
@@ -123,6 +185,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self.transport.close()
 
 
-def bounded(header_timeout_s: float) -> type[BoundedProtocol]:
-    """Return the protocol with this time for the head of a request."""
-    return type("TimedProtocol", (BoundedProtocol,), {"header_timeout_s": header_timeout_s})
+def bounded(header_timeout_s: float, at_once: AppendsAtOnce) -> type[BoundedProtocol]:
+    """Return the protocol with this time for the head of a request, and for these appends."""
+    fields = {"header_timeout_s": header_timeout_s, "at_once": at_once}
+    return type("TimedProtocol", (BoundedProtocol,), fields)

@@ -120,7 +120,7 @@ class RunningServer:
         self._server = _QuietServer(
             uvicorn.Config(
                 self.app,
-                http=bounded(chosen.header_timeout_s),
+                http=bounded(chosen.header_timeout_s, self.app.at_once),
                 ws="none",
                 lifespan="off",
                 log_config=None,

@@ -2,6 +2,7 @@
 
 import base64
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 
 import msgspec
 
@@ -24,8 +25,14 @@ def moment(us: int | None) -> str | None:
     """Return a time in ISO 8601, in UTC, to the microsecond."""
     if us is None:
         return None
-    found = _EPOCH + timedelta(microseconds=us)
-    return found.isoformat(timespec="microseconds").replace("+00:00", "Z")
+    second, rest = divmod(us, 1_000_000)
+    return f"{_second(second)}.{rest:06d}Z"
+
+
+@lru_cache(maxsize=1024)
+def _second(since_epoch: int) -> str:
+    found = _EPOCH + timedelta(seconds=since_epoch)
+    return found.isoformat(timespec="seconds").removesuffix("+00:00")
 
 
 def record_json(record: Record) -> dict[str, object]:

@@ -1,0 +1,142 @@
+"""Appends that need no wait: answered as soon as they have arrived, see design 0132.
+
+A client sends the same head again and again, but for the length of the body. Once an append of
+one event was made in the usual way, its head is known: another that begins with the same bytes
+is sent by the same caller to the same topic on the same terms, and all that was checked of it
+holds. What may have changed is checked each time: the token, and how many requests it has under
+way. Wherever something is other than usual, nothing is done, and the usual way answers.
+"""
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import msgspec
+from starlette.responses import Response
+
+from strandline.clock import Clock
+from strandline.log import AppendTerms, AsyncLog
+from strandline.log.async_log import append_now
+from strandline.server.appending import written_answer
+from strandline.server.bodies import AppendedEvent, event_of
+from strandline.server.caller import Caller, RequestsUnderWay
+from strandline.server.endpoint import JSON
+from strandline.server.health import EndpointMetrics
+from strandline.server.problems import problem_of
+from strandline.server.tokens import TokenTable, bearer_of, digest_of
+from strandline.values import Durability, StrandlineError
+
+if TYPE_CHECKING:
+    from strandline.server.call import Call
+
+WHOLE_REQUEST: Final = "strandline.whole_request"
+"""Where the scope of a request has all of its bytes, if they came together and alone."""
+_CREATED: Final = 201
+_BODY_BYTES_MAX: Final = 64 * 1024
+_HEAD_BYTES_MAX: Final = 1024
+_HEADS_MAX: Final = 4096
+_END_OF_HEAD: Final = b"\r\n\r\n"
+#: The end of the name of Content-Length, as most clients write it, and what is before that.
+_LENGTH: Final = b"ength: "
+_BEFORE_LENGTH: Final = b"\r\ncontent-l"
+#: Headers of requests that are answered in the usual way alone.
+_UNUSUAL: Final = ("cookie", "expect", "transfer-encoding", "ce-specversion")
+
+_decode: Final = msgspec.json.Decoder(AppendedEvent).decode
+
+
+class KnownHead(NamedTuple):
+    """What the head of a request stands for."""
+
+    caller: Caller
+    token_digest: str | None
+    topic: str
+    terms: AppendTerms
+
+
+class AppendsAtOnce:
+    """Answers appends of one event each that need no wait. For one event loop."""
+
+    def __init__(
+        self,
+        log: AsyncLog,
+        tokens: TokenTable,
+        under_way: RequestsUnderWay,
+        *,
+        metrics: EndpointMetrics,
+        clock: Clock,
+        body_bytes_max: int,
+    ) -> None:
+        self._log = log
+        self._tokens = tokens
+        self._under_way = under_way
+        self._note = metrics.note
+        self._monotonic = clock.monotonic
+        self._bytes_max = min(_BODY_BYTES_MAX, body_bytes_max)
+        self._known: dict[bytes, KnownHead] = {}
+
+    def remember(self, call: "Call", body: bytes, topic: str, terms: AppendTerms) -> None:
+        """Know the head of a call that has appended events to a global topic of events."""
+        head, _, rest = call.request.scope.get(WHOLE_REQUEST, b"").partition(_END_OF_HEAD)
+        # The body that was parsed is what follows the head: so the head ends where we take it to.
+        if rest != body or len(head) > _HEAD_BYTES_MAX or not _is_usual(call, terms):
+            return
+        cut = _cut(head, body)
+        if cut is None or not cut.lower().rpartition(_LENGTH)[0].endswith(_BEFORE_LENGTH):
+            return
+        secret = call.request.headers.get("authorization")
+        digest = None if secret is None else digest_of(bearer_of(secret) or "")
+        if len(self._known) >= _HEADS_MAX:
+            del self._known[next(iter(self._known))]
+        self._known[cut] = KnownHead(call.caller, digest, topic, terms)
+
+    def answer(self, whole: bytes) -> tuple[int, Response | bytes] | None:
+        """Return the status and the answer, or its body of JSON, if the request is an append
+        that was made by now; None for all others, of which nothing was done."""
+        head, _, body = whole.partition(_END_OF_HEAD)
+        if len(body) > self._bytes_max or (cut := _cut(head, body)) is None:
+            return None
+        known = self._known.get(cut)
+        if known is None or not self._is_admitted(known):
+            return None
+        begun = self._monotonic()
+        try:
+            event = event_of(_decode(body))
+        except (msgspec.MsgspecError, ValueError, RecursionError, StrandlineError):
+            return None
+        answer: Response | bytes
+        try:
+            receipt = append_now(self._log, known.topic, event, known.terms)
+            if receipt is None:
+                return None
+            status, answer = _CREATED, written_answer(receipt)
+        except StrandlineError as error:
+            answer = problem_of(error)
+            status = answer.status_code
+        self._note(status, self._monotonic() - begun)
+        return status, answer
+
+    def _is_admitted(self, known: KnownHead) -> bool:
+        digest = known.token_digest
+        if digest is not None and (self._tokens.is_stale() or self._tokens.valid(digest) is None):
+            return False
+        return self._under_way.has_room(known.caller)
+
+
+def _cut(head: bytes, body: bytes) -> bytes | None:
+    """Return a head without the length of its body; None if that is not how it says it."""
+    begin = head.rfind(_LENGTH) + len(_LENGTH)
+    end = head.find(b"\r\n", begin)
+    if end < 0:
+        end = len(head)
+    return head[:begin] + head[end:] if head[begin:end] == b"%d" % len(body) else None
+
+
+def _is_usual(call: "Call", terms: AppendTerms) -> bool:
+    headers = call.request.headers
+    if call.request.scope["http_version"] != "1.1":
+        return False
+    if headers.get("content-type", JSON) != JSON or any(each in headers for each in _UNUSUAL):
+        return False
+    if headers.get("connection", "keep-alive").lower() != "keep-alive":
+        return False
+    durability = terms.get("durability", Durability.WRITTEN)
+    return durability is Durability.WRITTEN and terms.keys() <= {"durability"}
