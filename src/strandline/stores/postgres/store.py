@@ -180,11 +180,12 @@ class PostgresStore:
         *,
         may_wait: bool = True,
     ) -> Outcome:
+        del level
         block = self._outbox.own_block()
         if block is not None:
             return self._outbox.join(block, topic, partition, request)
         lane = self._lanes.lane(topic, partition)
-        return lane.append(request, level, timeout_s, may_wait=may_wait)
+        return lane.append(request, timeout_s, may_wait=may_wait)
 
     def marks(self, topic: PostgresTopic, partition: int) -> Marks:
         with self._database.connection() as connection:
