@@ -120,6 +120,8 @@ class PostgresChanges:
         self._listen()
 
     def add(self, place: WatchedEnd, /) -> None:
+        # Left from when it was watched before.
+        self._announced.pop(place, None)
         self._places |= {place}
 
     def remove(self, place: WatchedEnd, /) -> None:
