@@ -27,6 +27,7 @@ from strandline.writes import (
     WriteView,
     coordinator,
     drain,
+    gathering,
     rounds,
     stage,
     standby,
@@ -37,7 +38,7 @@ from strandline.writes import (
 from tests.model.simulation import SimulatedClock, Simulation
 
 APPLIED, WRITTEN, DURABLE = Durability
-MODULES = (coordinator, drain, rounds, stage, standby, storage, subscriber, waiter)
+MODULES = (coordinator, drain, gathering, rounds, stage, standby, storage, subscriber, waiter)
 
 #: An applied write as the store sees it: its epoch and its name.
 Row = tuple[int, str]
@@ -186,6 +187,7 @@ class Schedule:
         self.random = self.simulation.random
         self.store = self._new_store()
         self.is_bracketed = self.random.random() < 0.35
+        self.gathers = seed % 4 == 3
         self.names = ["a", "b", "c"][: self.random.randint(1, 3)]
         self.attempts: list[Attempt] = []
         self.stop_error: StrandlineError | None = None
@@ -236,6 +238,7 @@ class Schedule:
             delta=lambda epoch: Delta(self.store, epoch),
             flusher=self.store,
             bracket=self.store if self.is_bracketed else None,
+            gathers=self.gathers,
             clock=SimulatedClock(self.simulation),
         )
 

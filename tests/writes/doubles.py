@@ -205,6 +205,7 @@ class Store:
         settings: Settings | None = None,
         clock: Clock | None = None,
         shared: SharedRows | None = None,
+        gathers: bool = False,
     ) -> None:
         self.clock: Clock = SystemClock() if clock is None else clock
         self.steps = new_steps()
@@ -218,6 +219,7 @@ class Store:
             delta=lambda context: KeyedDelta(context, self.steps),
             flusher=self.flusher,
             bracket=self.bracket,
+            gathers=gathers,
             clock=self.clock,
         )
         self.channel: KeyedChannel = self.coordinator.channel(next(iter(channels or ("main",))))

@@ -1,6 +1,6 @@
 """What a call names, and whether it may be made."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, cast
 
@@ -45,6 +45,11 @@ class Access:
         self._store = store
         self._quotas = quotas
         self._auto_create = auto_create
+        #: Where a topic is looked up over a network: what the store has found of it before. One
+        #: that is gone since is DroppedError where it is used.
+        self._remembered: Callable[[Topic], StoredTopic | None] | None = getattr(
+            store, "remembered", None
+        )
         capabilities = store.capabilities
         self._durable = (
             cast("DurableStore[StoredTopic]", store)
@@ -114,7 +119,11 @@ class Access:
 
     def partition(self, topic: TopicName, partition: int) -> tuple[StoredTopic, Partition]:
         """Return the topic and the number of its partition; InvalidError if there is none."""
-        found = self.with_partitions(self.find(topic), (partition,))
+        remembered = None
+        if self._remembered is not None and isinstance(topic, Topic):
+            self._store.check_open()
+            remembered = self._remembered(topic)
+        found = self.with_partitions(remembered or self.find(topic), (partition,))
         return found, check_partition(partition, found.settings.partitions)
 
     def with_partitions(self, topic: StoredTopic, numbers: Iterable[object]) -> StoredTopic:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 import pyarrow as pa
 
 from strandline.log.arrow_streams import ARROW_STREAMS
+from strandline.values import TopicSettings, ValueKind
 from strandline.values.prompt import few, prompt_text
 from strandline.values.widening import fitted, united
 
@@ -28,6 +29,22 @@ EVENT_SCHEMA = pa.schema(
     ]
 )
 BYTES_SCHEMA = pa.schema([*RECORD_FIELDS, pa.field("value", pa.binary(), nullable=False)])
+HEADER_LIST = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+"""Headers of a topic that other programs write: in their order, a name perhaps several times."""
+SOURCE_SCHEMA = pa.schema(
+    [
+        *RECORD_FIELDS,
+        pa.field("value", pa.binary()),
+        pa.field("headers", HEADER_LIST, nullable=False),
+    ]
+)
+
+
+def plain_schema(settings: TopicSettings) -> pa.Schema:
+    """Return the columns of a topic of events or bytes."""
+    if settings.source is not None:
+        return SOURCE_SCHEMA
+    return EVENT_SCHEMA if settings.value_kind is ValueKind.EVENT else BYTES_SCHEMA
 
 
 def batch_schema(schemas: "Iterable[pa.Schema]") -> pa.Schema:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from strandline.log.access import Access
 from strandline.log.retention_worker import load_status
 from strandline.log.store import Store, StoredTopic
-from strandline.values import ClosedError, LogDescription, TopicDescription
+from strandline.values import ClosedError, InvalidError, LogDescription, Marks, TopicDescription
 from strandline.values.html import ROWS_MAX, html_fields, html_table
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ def describe_log(store: Store[StoredTopic], access: Access, queue_depth: int) ->
     """Return what the log is and holds. Nothing about any one tenant."""
     store.check_open()
     topics = [access.find(each.topic, fresh=True) for each in store.topics()]
-    marks = [state.marks for topic in topics for state in access.states(topic)]
+    marks = [each for topic in topics for each in _marks(access, topic)]
     return LogDescription(
         log_id=store.id,
         backend=store.url.partition(":")[0],
@@ -37,16 +37,26 @@ def describe_topic(
     store: Store[StoredTopic], access: Access, topic: StoredTopic
 ) -> TopicDescription:
     """Return what a topic is and holds."""
-    numbers = range(topic.settings.partitions)
-    segments = [each for number in numbers for each in store.segments(topic, number)]
+    marks = _marks(access, topic)
+    segments = [each for number in range(len(marks)) for each in store.segments(topic, number)]
     return TopicDescription(
         topic.topic,
         topic.settings,
         topic.created_at_us,
-        tuple(state.marks for state in access.states(topic)),
+        marks,
         sum(each.size_bytes for each in segments),
         load_status(store, topic),
     )
+
+
+def _marks(access: Access, topic: StoredTopic) -> tuple[Marks, ...]:
+    """Return where partitions begin and end; none of a topic whose source is gone."""
+    try:
+        return tuple(state.marks for state in access.states(topic))
+    except InvalidError:
+        if topic.settings.source is None:
+            raise
+        return ()
 
 
 def log_html(log: "Log") -> str:

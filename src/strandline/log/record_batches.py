@@ -8,14 +8,16 @@ import pyarrow as pa
 from strandline.log.columns import (
     BYTES_SCHEMA,
     EVENT_SCHEMA,
+    HEADER_LIST,
     RECORD_FIELDS,
+    SOURCE_SCHEMA,
     RecordBatches,
     aligned,
     batch_schema,
 )
 from strandline.log.draft import load_batch, stored_schema
 from strandline.log.history import EventBody, Kept
-from strandline.values import Partition, ValueKind
+from strandline.values import Partition, SourceMessage, ValueKind
 
 Pages: TypeAlias = Callable[[], Iterator[Sequence[Kept]]]
 """Reads the records again, a bounded number of records and bytes at a time."""
@@ -29,6 +31,24 @@ def record_batches(kind: ValueKind, partition: Partition, pages: Pages) -> Recor
     return RecordBatches(
         schema, lambda: (page_batch(kind, partition, page, schema) for page in pages())
     )
+
+
+def source_batches(partition: Partition, pages: Pages) -> RecordBatches:
+    """Return the records of a topic that other programs write as record batches."""
+
+    def batch(page: Sequence[Kept]) -> pa.RecordBatch:
+        own = own_columns(partition, page, [0] * len(page))
+        values = [cast("SourceMessage", entry.body) for entry in page]
+        headers = [
+            [{"key": name, "value": value} for name, value in each.headers] for each in values
+        ]
+        columns = [
+            pa.array([None if each.is_null else bytes(each) for each in values], pa.binary()),
+            pa.array(headers, HEADER_LIST),
+        ]
+        return pa.RecordBatch.from_arrays([*own, *columns], schema=SOURCE_SCHEMA)
+
+    return RecordBatches(SOURCE_SCHEMA, lambda: map(batch, pages()))
 
 
 def page_batch(

@@ -6,12 +6,12 @@ from typing import Final, cast
 import pyarrow as pa
 
 from strandline.log import EvaluatingStore, Log, StoredTopic, parts_of
-from strandline.log.columns import BYTES_SCHEMA, EVENT_SCHEMA, batch_schema
+from strandline.log.columns import batch_schema, plain_schema
 from strandline.scans.sieve import Sieve
 from strandline.scans.skipping import stored_bounds
 from strandline.tiering import Tier
 from strandline.typed import definition_of
-from strandline.values import Topic, ValueKind
+from strandline.values import Topic, TopicSettings, ValueKind
 from strandline.values.batches import decode_schema
 from strandline.values.widening import fitted_batch
 
@@ -21,11 +21,11 @@ _BYTES_MAX: Final = 4 * 1024 * 1024
 
 
 def topic_columns(
-    log: Log, topic: Topic, kind: ValueKind, ranges: Mapping[int, tuple[int, int]]
+    log: Log, topic: Topic, settings: TopicSettings, ranges: Mapping[int, tuple[int, int]]
 ) -> pa.Schema:
     """Return the columns that these ranges of partitions have together."""
-    if kind is not ValueKind.BATCH:
-        return EVENT_SCHEMA if kind is ValueKind.EVENT else BYTES_SCHEMA
+    if settings.value_kind is not ValueKind.BATCH:
+        return plain_schema(settings)
     known = _known_columns(log, topic, ranges)
     if known is not None:
         return known

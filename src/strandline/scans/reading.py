@@ -75,7 +75,7 @@ def read_of(log: Log, topic: Topic, where: str, tenant: str | None) -> ScanRead:
     for partition in range(settings.partitions):
         marks = log.marks(topic, partition)
         ranges[partition] = int(marks.low), int(marks.high)
-    schema = topic_columns(log, topic, kind, ranges)
+    schema = topic_columns(log, topic, settings, ranges)
     values = pa.schema([each for each in schema if each not in RECORD_FIELDS])
     offered = predicate_columns(settings, values if kind is ValueKind.BATCH else None)
     offered = pa.schema([*offered, *RECORD_FIELDS])

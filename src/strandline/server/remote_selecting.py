@@ -155,8 +155,7 @@ def get_scan_schema(call: Call, port: StorePort, given: wire.RangesCall) -> wire
     """Return the columns that ranges of partitions have."""
     topic = port.topics.by_id(call.caller, given.topic_id)
     ranges = {number: (start, end) for number, start, end in given.ranges}
-    kind = topic.settings.value_kind
-    found = topic_columns(call.log.blocking, topic.topic, kind, ranges)
+    found = topic_columns(call.log.blocking, topic.topic, topic.settings, ranges)
     return wire.SchemaReturn(bytes(found.serialize().to_pybytes()))
 
 

@@ -123,6 +123,7 @@ class TieredStore:
         self.append: Final = hot.append
         self.shortcut: Final = getattr(hot, "shortcut", None)
         self.follower: Final = getattr(hot, "follower", None)
+        self.remembered: Final = getattr(hot, "remembered", None)
         self.writers: Final = getattr(hot, "writers", None)
         self.marks: Final = hot.marks
         self.keys: Final = hot.keys

@@ -27,6 +27,7 @@ from strandline.writes.channel import Channel
 from strandline.writes.contracts import Bracket, C, Delta, F, Flusher, R, S, V, W
 from strandline.writes.drain import Drain
 from strandline.writes.ending import Ending
+from strandline.writes.gathering import GatheringDrain
 from strandline.writes.loops import check_on_asyncio
 from strandline.writes.metrics import FlushReason, WriteMetrics
 from strandline.writes.receipt import WriteReceipt
@@ -52,6 +53,8 @@ class Coordinator(Generic[W, R, F, V, S, C]):
 
     With a `bracket` the store is shared with other processes: each drain
     enters the bracket, applies, flushes and leaves, so that applied = written.
+    Where a flush takes long, it `gathers`: it waits for the next writes of those
+    that the last drain answered, at most as long as that took.
     """
 
     def __init__(
@@ -64,6 +67,7 @@ class Coordinator(Generic[W, R, F, V, S, C]):
         delta: Callable[[C], Delta[W, R, F, V, C]],
         flusher: Flusher[F, S],
         bracket: Bracket[C] | None = None,
+        gathers: bool = False,
         clock: Clock | None = None,
         rounds: Rounds | None = None,
     ) -> None:
@@ -88,10 +92,11 @@ class Coordinator(Generic[W, R, F, V, S, C]):
             "ending": self._ending,
             "clock": self._clock,
         }
+        bracketed = GatheringDrain if gathers else BracketedDrain
         self._drain: Drain[W, R, F, V, S, C] = (
             Drain(*parts, **seams)
             if bracket is None
-            else BracketedDrain(*parts, bracket=bracket, **seams)
+            else bracketed(*parts, bracket=bracket, **seams)
         )
         self._storage.freeze_for = self._drain.freeze_for
         self._storage.take_queued = self._drain.take_queued

@@ -7,6 +7,7 @@ from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from confluent_kafka import Producer
 
@@ -296,6 +297,21 @@ def test_it_is_scanned(log: sl.Log, foreign: ForeignTopic) -> None:
     assert found.to_table().column("value").to_pylist() == [b"late first", b"early"]
 
 
+def test_its_headers_are_in_batches_and_scans(log: sl.Log, foreign: ForeignTopic) -> None:
+    headers: list[tuple[str, bytes | None]] = [("a", b"\xff"), ("a", b"2"), ("no", None)]
+    foreign.send([b"0", None], headers=headers)
+    foreign.send([b"2"])
+    log.create_topic("payments", source=foreign.name)
+
+    named = [{"key": name, "value": value} for name, value in headers]
+    found = pa.table(log.read_batches("payments", 0, 0))
+    for table in (found, sl.scan(log, "payments").to_table()):
+        assert table.column("value").to_pylist() == [b"0", None, b"2"]
+        assert table.column("headers").to_pylist() == [named, named, []]
+    chosen = sl.scan(log, "payments", where="_offset > 1").to_table()
+    assert chosen.column("headers").to_pylist() == [[]]
+
+
 def test_a_trigger_handles_messages(log: sl.Log, foreign: ForeignTopic) -> None:
     with_holes(foreign)
     log.create_topic("payments", source=foreign.name)
@@ -345,6 +361,20 @@ def test_a_topic_that_is_deleted_or_made_again_is_refused(
     log.drop_topic("payments")
     log.create_topic("payments", source=foreign.name)
     assert offsets(log.read("payments", 0, 0)) == []
+
+
+def test_a_log_is_described_while_a_source_is_gone(log: sl.Log, foreign: ForeignTopic) -> None:
+    foreign.send([b"0"])
+    log.create_topic("own")
+    log.create_topic("payments", source=foreign.name)
+    assert len(log.describe_topic("payments").marks) == 1
+    foreign.delete()
+    wait_until_raised(log, "was deleted")
+
+    found = log.describe()
+    assert (found.topics, found.partitions) == (2, 1)
+    described = log.describe_topic("payments")
+    assert (described.marks, described.settings.source) == ((), foreign.name)
 
 
 def wait_until_raised(log: sl.Log, text: str) -> None:

@@ -16,6 +16,7 @@ import strandline as sl
 from strandline.cli.app import app
 from strandline.opening import examine
 from strandline.stores.postgres import removing, watching
+from strandline.stores.postgres.database import lock_number
 from strandline.values import Offset
 from tests.stores.engine_server import NoServerError
 from tests.stores.postgres.outbox_writers import plain
@@ -417,3 +418,50 @@ def test_a_notification_says_where_a_partition_ends(
         while not any(hint.end == 7 for hint in watch.wait(30)):
             pass
         assert list(log.read("t", 0, 0)) == []
+
+
+@pytest.mark.parametrize(
+    "payload", ["", "7", ",", "{slot}", "{slot}:", "x:y", "{slot}:-3", "{slot}:1:2", "9" * 40]
+)
+def test_a_notification_of_another_version_is_a_reason_to_look(
+    new_url: Callable[[], str], server: PostgresServer, payload: str
+) -> None:
+    url = new_url()
+    schema = url.rpartition("schema=")[2]
+    with (
+        mock.patch.object(watching, "_POLL_S", 1e6),
+        sl.open(url) as log,
+        sl.open(url) as reader,
+        psycopg.connect(server.url(), autocommit=True) as other,
+    ):
+        log.create_topic("t")
+        slots = sql.SQL("SELECT slot FROM {}.partitions").format(sql.Identifier(schema))
+        (slot,) = other.execute(slots).fetchone() or (None,)
+        with reader.subscribe("t") as subscription:
+            for number in range(3):
+                other.execute(
+                    "SELECT pg_notify(%s, %s)", (f"{schema}_news", payload.format(slot=slot))
+                )
+                log.append("t", EVENT)
+                record = subscription.next(timeout_s=60.0)
+                assert record is not None
+                assert record.offset == number
+
+
+def test_an_append_notifies_only_where_a_session_listens(
+    new_url: Callable[[], str], server: PostgresServer
+) -> None:
+    url = new_url()
+    schema = url.rpartition("schema=")[2]
+    with sl.open(url) as log, psycopg.connect(server.url(), autocommit=True) as session:
+        log.create_topic("t")
+        session.execute(sql.SQL("LISTEN {}").format(sql.Identifier(f"{schema}_news")))
+        # The first append of a process locks the partition, and always notifies.
+        log.append("t", EVENT)
+        first = [note.payload for note in session.notifies(timeout=60, stop_after=1)]
+        log.append("t", EVENT)
+        session.execute("SELECT pg_advisory_lock_shared(%s)", (lock_number("listening", schema),))
+        log.append("t", EVENT)
+        heard = [note.payload for note in session.notifies(timeout=60, stop_after=1)]
+
+    assert [each.partition(":")[2] for each in first + heard] == ["1", "3"]

@@ -8,7 +8,7 @@ import msgspec
 import pyarrow as pa
 
 from strandline.log import Log
-from strandline.log.columns import BYTES_SCHEMA, EVENT_SCHEMA, batch_schema
+from strandline.log.columns import batch_schema, plain_schema
 from strandline.log.ranges import ReadRange, check_range
 from strandline.scans.reading import ScanRead, read_of
 from strandline.scans.scanning import chosen_columns
@@ -91,10 +91,10 @@ def fixed_ticket(ticket: ReadTicket, found: AskedRows) -> ReadTicket:
 
 def declared_schema(log: Log, topic: Topic) -> pa.Schema:
     """Return the columns that a topic is registered with: no record is read for it."""
-    kind = log.describe_topic(topic).settings.value_kind
-    if kind is ValueKind.BATCH:
+    settings = log.describe_topic(topic).settings
+    if settings.value_kind is ValueKind.BATCH:
         return batch_schema(definition_of(log, topic).versions)
-    return EVENT_SCHEMA if kind is ValueKind.EVENT else BYTES_SCHEMA
+    return plain_schema(settings)
 
 
 def _spans(log: Log, topic: Topic, ticket: ReadTicket) -> Spans:

@@ -182,6 +182,9 @@ def _kafka_column(raw: pa.RecordBatch, name: str, topic: str) -> pa.Array:
 
 def kafka_headers(raw: pa.RecordBatch) -> pa.Array:
     """Return headers as Kafka has them, the kind of an event first; null where there are none."""
+    if "headers" in raw.schema.names and raw.schema.field("headers").type == _KAFKA_HEADERS:
+        # Of a topic that other programs write.
+        return raw.column("headers")
     if "kind" not in raw.schema.names:
         return pa.nulls(raw.num_rows, _KAFKA_HEADERS)
     kinds, headers = raw.column("kind").to_pylist(), raw.column("headers").to_pylist()

@@ -12,7 +12,8 @@ from strandline.stores.jetstream.connection import NatsConnection
 from strandline.stores.jetstream.errors import STREAM_NOT_FOUND, ApiRefusedError
 from strandline.stores.jetstream.frames import MessageFrame, decode_frame
 from strandline.stores.jetstream.keyed import KeyedStream, SubjectValue
-from strandline.stores.jetstream.streams import LogNames, LogStream
+from strandline.stores.jetstream.recent import HeardFrame, RecentFrames
+from strandline.stores.jetstream.streams import LogNames, LogStream, StoredMessage
 from strandline.values import CorruptError, Epoch, Marks, Offset, StrandlineError, Topic
 
 
@@ -79,6 +80,7 @@ class JetStreamPartition:
         self.marks_subject: Final = names.keyed("m", topic.id.hex, partition)
         self.identities_subject: Final = names.keyed("i", topic.id.hex, partition)
         self.places: Final = FramePlaces()
+        self._recent = RecentFrames()
         self._losses = connection.losses
         self._head: StreamHead | None = None
 
@@ -107,6 +109,12 @@ class JetStreamPartition:
         head, stored = await asyncio.gather(self._fresh_last(), self.stored_marks())
         return stored.marks, self._or_empty(head, stored.marks)
 
+    async def ends_for(self, offset: int) -> tuple[PartitionMarks, StreamHead, list[MessageFrame]]:
+        """Return what `ends` does, and the frames from this offset on that were announced."""
+        marks, head = await self.ends()
+        known = self.known_head
+        return marks, head, [] if known is None else self._recent.since(offset)
+
     async def state(self, *, is_durable: bool) -> PartitionState:
         """Return the partition as it is now."""
         marks, head = await self.ends()
@@ -127,6 +135,7 @@ class JetStreamPartition:
             self._losses = self.connection.losses
             self._head = None
             self.places.clear()
+            self._recent.clear()
         return self._head
 
     async def head(self) -> StreamHead:
@@ -137,13 +146,25 @@ class JetStreamPartition:
         return last
 
     def advance(self, head: StreamHead) -> None:
-        """Take note of what this process has appended."""
-        self._head = head
+        """Take note of an end that this process has brought about, or has heard of."""
+        if self._head is None or head.sequence >= self._head.sequence:
+            self._head = head
+
+    def hear(self, message: StoredMessage) -> int:
+        """Take note of a frame that the server announced; return where it ends."""
+        frame = decode_frame(message, self.stream.name)
+        known = self.known_head
+        if known is not None and message.sequence > known.sequence:
+            self.advance(head_after(frame, message.sequence))
+        self.places.note(frame.start, message.sequence)
+        self._recent.add(HeardFrame(message.sequence, frame, len(message.data)))
+        return frame.end
 
     async def _fresh_last(self) -> StreamHead | None:
         known = self.known_head
         with_stream = self._translated
-        if known is not None and known.sequence:
+        # While small frames come one after the other, the last one is asked for at once.
+        if known is not None and known.sequence and not self._recent.ends_small:
             async with with_stream():
                 newer = await self.stream.get(seq=known.sequence + 1)
             if newer is None:
@@ -151,7 +172,7 @@ class JetStreamPartition:
         async with with_stream():
             last = await self.stream.get(last_by_subj=f"{self.subject}.*")
         if last is None:
-            return None
+            return known
         head = head_after(decode_frame(last, self.stream.name), last.sequence)
         self._head = head
         return head

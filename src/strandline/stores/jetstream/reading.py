@@ -1,8 +1,10 @@
 """Reading the records of a partition, a bounded page at a time."""
 
+from collections.abc import Sequence
+
 from strandline.log.record_lists import StoredRecord
 from strandline.stores.frame_pages import FramePages
-from strandline.stores.jetstream.frames import decode_frame
+from strandline.stores.jetstream.frames import MessageFrame, decode_frame
 from strandline.stores.jetstream.partition import JetStreamPartition, StreamHead
 from strandline.stores.lost_answer import LostError
 from strandline.values import CorruptError, TrimmedError, ValueKind
@@ -11,14 +13,22 @@ from strandline.values import CorruptError, TrimmedError, ValueKind
 class FrameReader:
     """Reads the records of one partition, whose end was just seen."""
 
-    def __init__(self, partition: JetStreamPartition, head: StreamHead, kind: ValueKind) -> None:
+    def __init__(
+        self,
+        partition: JetStreamPartition,
+        head: StreamHead,
+        kind: ValueKind,
+        announced: Sequence[MessageFrame] = (),
+    ) -> None:
         self._partition = partition
         self._head = head
         self._kind = kind
+        #: Frames that need not be asked for.
+        self._announced = announced
         run = partition.connection.run
         pages = FramePages(
             *(partition.topic, partition.number, kind),
-            lambda start, end: run(self._page(start, end)),
+            lambda start, end: self._heard(start, end) or run(self._page(start, end)),
         )
         self.records, self.pages = pages.records, pages.pages
 
@@ -26,6 +36,13 @@ class FrameReader:
         """Return the entry at an offset that is kept."""
         _, frame = await self._partition.locate(offset, self._head)
         return frame.entries(self._kind)[offset - frame.start]
+
+    def _heard(self, start: int, end: int) -> list[StoredRecord]:
+        """Return the records from `start` on, of those that were announced."""
+        if not self._announced or not self._announced[0].start <= start < self._announced[-1].end:
+            return []
+        entries = (each for frame in self._announced for each in frame.entries(self._kind))
+        return [each for each in entries if start <= each.offset < end]
 
     async def _page(self, start: int, end: int) -> list[StoredRecord]:
         """Return some of the records from `start` on, at least one."""

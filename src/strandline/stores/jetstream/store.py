@@ -36,7 +36,7 @@ from strandline.stores.jetstream.lane import JetStreamLane
 from strandline.stores.jetstream.opened import capabilities, open_log
 from strandline.stores.jetstream.partition import JetStreamPartition
 from strandline.stores.jetstream.reading import FrameReader
-from strandline.stores.jetstream.streams import LogNames
+from strandline.stores.jetstream.streams import LogNames, StoredMessage
 from strandline.stores.jetstream.topics import JetStreamTopics
 from strandline.stores.jetstream.trimming import begin_at, release
 from strandline.stores.jetstream.watching import JetStreamPlace, JetStreamWatches
@@ -111,7 +111,7 @@ class JetStreamStore:
         self._is_durable = self.capabilities.durability_max is Durability.DURABLE
         self._topics = JetStreamTopics(self._connection, self._keyed, self._names, opened.replicas)
         self._topics.log_id = self.id
-        self._watches = JetStreamWatches(self._connection, self._names, self._end_of)
+        self._watches = JetStreamWatches(self._connection, self._names, self._end_of, self._hear)
         self._claims = JetStreamClaims(self._connection, self._keyed, self._names)
         self._lock = threading.Lock()
         self._lanes: dict[tuple[UUID, int], JetStreamLane] = {}
@@ -127,6 +127,10 @@ class JetStreamStore:
     ) -> EngineTopic | None:
         del fresh
         return self._connection.run(self._topics.find(tenant, name))
+
+    def remembered(self, topic: Topic) -> EngineTopic | None:
+        """Return what this process knows of a topic, which may be gone."""
+        return self._topics.known(topic.id)
 
     def find_topic_id(self, topic_id: UUID) -> EngineTopic | None:
         return self._connection.run(self._topics.find_id(topic_id))
@@ -197,12 +201,12 @@ class JetStreamStore:
         self, topic: EngineTopic, partition: int, wanted: ReadRange
     ) -> tuple[FrameReader, FrameSpan]:
         found = self._partition(topic, partition)
-        marks, head = self._connection.run(found.ends())
+        marks, head, announced = self._connection.run(found.ends_for(wanted.start))
         high = max(head.next, marks.oldest)
         durable = high if self._is_durable else marks.low
         public = Marks(Offset(marks.low), Offset(high), Offset(durable))
         stop = check_range(wanted, public, marks.oldest, topic.topic, partition)
-        reader = FrameReader(found, head, topic.settings.value_kind)
+        reader = FrameReader(found, head, topic.settings.value_kind, announced)
         return reader, FrameSpan(wanted.start, stop, wanted.bytes_max)
 
     def history(self, topic: EngineTopic, partition: int, start: int, end: int | None) -> History:
@@ -387,6 +391,10 @@ class JetStreamStore:
 
     def _chain(self, topic: EngineTopic, partition: int) -> Chain:
         return Chain(self.id, topic.topic.id, partition, topic.settings.value_kind)
+
+    def _hear(self, place: JetStreamPlace, message: StoredMessage) -> int | None:
+        lane = self._lanes.get((place.topic.id, place.partition))
+        return None if lane is None else lane.partition.hear(message)
 
     def _end_of(self, place: JetStreamPlace) -> int | None:
         with self._lock:

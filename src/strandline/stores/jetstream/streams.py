@@ -22,7 +22,7 @@ _DIRECT: Final = "$JS.API.DIRECT.GET."
 #: As large as one answer may be; the server ends it there.
 _PAGE_BYTES: Final = 8 * 1024 * 1024
 _PAGE_FRAMES: Final = 512
-_SEQUENCE: Final = "Nats-Sequence"
+SEQUENCE: Final = "Nats-Sequence"
 
 
 class StoredMessage(NamedTuple):
@@ -71,11 +71,7 @@ class LogNames:
         return {
             **_common(self.partition(topic_id, partition), [frames], replicas),
             "deny_delete": True,
-            "republish": {
-                "src": frames,
-                "dest": self.hint(topic_id, partition),
-                "headers_only": True,
-            },
+            "republish": {"src": frames, "dest": self.hint(topic_id, partition)},
         }
 
 
@@ -152,5 +148,5 @@ class LogStream:
                 await asyncio.gather(tries.rest(error), self.info())
             else:
                 return [
-                    StoredMessage(int((each.headers or {})[_SEQUENCE]), each.data) for each in found
+                    StoredMessage(int((each.headers or {})[SEQUENCE]), each.data) for each in found
                 ]

@@ -45,6 +45,10 @@ class JetStreamTopics:
         await self._look()
         return tuple(self._known.values())
 
+    def known(self, topic_id: UUID) -> EngineTopic | None:
+        """Return a topic as it was at the last look. From any thread."""
+        return self._known.get(topic_id)
+
     async def find(self, tenant: Tenant | None, name: str) -> EngineTopic | None:
         """Return the topic; None if there is none."""
         for each in await self.all():

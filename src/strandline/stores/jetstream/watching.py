@@ -3,15 +3,18 @@
 import contextlib
 import threading
 from collections.abc import Callable, Collection
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from nats.aio.msg import Msg
 
 from strandline.log.watches import Watches
 from strandline.stores.engine_topic import EngineTopic
 from strandline.stores.jetstream.connection import NatsConnection
-from strandline.stores.jetstream.streams import LogNames
+from strandline.stores.jetstream.streams import SEQUENCE, LogNames, StoredMessage
 from strandline.values import StrandlineError, Topic
+
+HeardFrames: TypeAlias = "Callable[[JetStreamPlace, StoredMessage], int | None]"
+"""Takes note of an announced frame; returns where it ends, or None if no one reads there."""
 
 #: An announcement can get lost with its connection.
 _POLL_S: Final = 1.0
@@ -33,8 +36,16 @@ class JetStreamWatches(Watches[JetStreamPlace, EngineTopic]):
         connection: NatsConnection,
         names: LogNames,
         end: Callable[[JetStreamPlace], int | None],
+        hear: HeardFrames,
     ) -> None:
-        super().__init__(connection.clock, _place, end, lambda: JetStreamChanges(connection, names))
+        #: The ends that announcements had, until each is passed on.
+        announced: dict[JetStreamPlace, int] = {}
+        super().__init__(
+            *(connection.clock, _place),
+            # What is stored after it is announced after it.
+            lambda place: announced.pop(place, None) or end(place),
+            lambda: JetStreamChanges(connection, names, hear, announced),
+        )
 
 
 def _place(topic: EngineTopic, partition: int, durable_only: bool) -> JetStreamPlace:
@@ -46,9 +57,17 @@ class JetStreamChanges:
 
     is_for_readers = False
 
-    def __init__(self, connection: NatsConnection, names: LogNames) -> None:
+    def __init__(
+        self,
+        connection: NatsConnection,
+        names: LogNames,
+        hear: HeardFrames,
+        announced: dict[JetStreamPlace, int],
+    ) -> None:
         self._connection = connection
         self._names = names
+        self._hear = hear
+        self._announced = announced
         self._heard = threading.Condition()
         self._subjects: set[str] = set()
         self._places: dict[str, set[JetStreamPlace]] = {}
@@ -57,6 +76,8 @@ class JetStreamChanges:
     def add(self, place: JetStreamPlace, /) -> None:
         subject = self._subject(place)
         with self._heard:
+            # Left from when it was watched before.
+            self._announced.pop(place, None)
             places = self._places.setdefault(subject, set())
             places.add(place)
         if len(places) == 1:
@@ -105,6 +126,18 @@ class JetStreamChanges:
 
     def _on_hint(self, message: Msg) -> None:
         with self._heard:
-            if message.subject in self._places:
-                self._subjects.add(message.subject)
-                self._heard.notify_all()
+            places = tuple(self._places.get(message.subject, ()))
+        if not places:
+            return
+        end = None
+        # Streams of earlier versions announce without the frame. Where it cannot be read, the
+        # reader will see.
+        if message.data and message.headers is not None:
+            with contextlib.suppress(StrandlineError, KeyError, ValueError):
+                stored = StoredMessage(int(message.headers[SEQUENCE]), message.data)
+                end = self._hear(places[0], stored)
+        with self._heard:
+            if end is not None:
+                self._announced.update(dict.fromkeys(places, end))
+            self._subjects.add(message.subject)
+            self._heard.notify_all()

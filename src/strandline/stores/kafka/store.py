@@ -20,7 +20,7 @@ from strandline.log.loop_thread import LoopOutcome
 from strandline.log.metrics import StoreMetrics
 from strandline.log.open_state import closed_log
 from strandline.log.ranges import ReadRange, check_range
-from strandline.log.record_batches import record_batches
+from strandline.log.record_batches import record_batches, source_batches
 from strandline.log.results import TopicName
 from strandline.log.sources import check_has_no_holes
 from strandline.log.store import AppendRequest, DroppedError, PartitionState, Trimmed, dropped
@@ -130,6 +130,10 @@ class KafkaStore:
         found = next((each for each in own if each.topic.name == name), None)
         return self._topics.with_source(found)
 
+    def remembered(self, topic: Topic) -> EngineTopic | None:
+        """Return what this process knows of a topic, which may be gone."""
+        return self._topics.known(topic.id)
+
     def find_topic_id(self, topic_id: UUID) -> EngineTopic | None:
         return self._topics.with_source(self._topics.all().get(topic_id))
 
@@ -189,7 +193,7 @@ class KafkaStore:
         if topic.settings.source is not None:
             raw = self._raw(topic, partition)
             raw.check(wanted)
-            return record_batches(kind, number, lambda: raw.pages(wanted))
+            return source_batches(number, lambda: raw.pages(wanted))
         reader, span = self._span(topic, partition, wanted)
         return record_batches(kind, number, lambda: reader.pages(span))
 

@@ -42,6 +42,11 @@ class KafkaTopics:
         self._keyed.catch_up()
         return self._read()[1]
 
+    def known(self, topic_id: UUID) -> EngineTopic | None:
+        """Return a topic as it was at the last look; None for one that other programs write."""
+        found = self._known[1].get(topic_id)
+        return None if found is None or found.settings.source is not None else found
+
     def with_source(self, topic: EngineTopic | None) -> EngineTopic | None:
         """Return a topic with the partitions that its source has now, if it has one."""
         if topic is None or topic.settings.source is None:

@@ -26,9 +26,9 @@ class PackedArray(bytes):
     @classmethod
     def of(cls, values: Sequence[Any]) -> "PackedArray":
         """Return these values, in which None is NULL."""
-        elements = cls._elements(values)
-        has_null = any(value is None for value in values)
-        return cls(_HEADER.pack(1, has_null, cls.element, len(values), 1) + b"".join(elements))
+        count, nulls = len(values), values.count(None)
+        elements = _NULL * count if nulls == count else b"".join(cls._elements(values))
+        return cls(_HEADER.pack(1, nulls > 0, cls.element, count, 1) + elements)
 
     @classmethod
     def _elements(cls, values: Sequence[Any]) -> Iterable[bytes]:
@@ -42,7 +42,7 @@ class Int4Array(PackedArray):
 
     @classmethod
     def _elements(cls, values: Sequence[Any]) -> Iterable[bytes]:
-        return (_NULL if value is None else _INT4.pack(4, value) for value in values)
+        return [_NULL if value is None else _INT4.pack(4, value) for value in values]
 
 
 class Int8Array(PackedArray):
@@ -52,7 +52,7 @@ class Int8Array(PackedArray):
 
     @classmethod
     def _elements(cls, values: Sequence[Any]) -> Iterable[bytes]:
-        return (_NULL if value is None else _INT8.pack(8, value) for value in values)
+        return [_NULL if value is None else _INT8.pack(8, value) for value in values]
 
 
 class ByteaArray(PackedArray):

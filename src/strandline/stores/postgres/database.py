@@ -6,7 +6,7 @@ import re
 import select  # noqa: TID251 - It looks at a socket, and opens nothing.
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any, Final, LiteralString, TypeAlias, cast
+from typing import Any, Final, LiteralString, Protocol, TypeAlias, cast
 from urllib.parse import urlencode
 from uuid import UUID
 
@@ -19,6 +19,7 @@ from strandline.clock import Clock
 from strandline.log.open_state import OpenState, closed_log
 from strandline.log.patience import patience_s
 from strandline.log.store import Capabilities, Reach
+from strandline.stores.postgres.arrays import register_arrays
 from strandline.stores.postgres.errors import translate, translated
 from strandline.stores.postgres.schema import FORMAT, MIGRATIONS
 from strandline.stores.postgres.session_name import session_name
@@ -79,6 +80,8 @@ class PostgresDatabase:
         self.connect_timeout_s = connect_timeout_s
         self.url: Final = public_url(url, schema)
         self.channel: Final = f"{schema}_news"
+        #: The lock that each session holds, shared, which listens on the channel.
+        self.listening: Final = lock_number("listening", schema)
         self.state: Final = OpenState()
         self._lock = threading.Lock()
         self._statements: dict[LiteralString, LiteralString] = {}
@@ -128,6 +131,7 @@ class PostgresDatabase:
         )
 
     def _configure(self, connection: Connection) -> None:
+        register_arrays(connection)
         # A server that was restored or promoted is met with new connections.
         row = connection.execute(_SESSION).fetchone()
         assert row is not None
@@ -386,5 +390,8 @@ def public_url(url: str, schema: str) -> str:
     return f"postgresql://{place}/{known.get('dbname') or ''}{after}"
 
 
-EndListener: TypeAlias = Callable[[int, int], None]
-"""Passes on that the partition of a slot now ends at an offset."""
+class EndListener(Protocol):
+    """Passes on that the partition of a slot now ends at an offset."""
+
+    def __call__(self, slot: int, end: int, *, others: bool = True) -> None:
+        """Pass it on to this process, and to `others` unless none of them listens."""

@@ -42,12 +42,13 @@ class Decided:
 
 
 class LaneOutcome:
-    """Implements Outcome."""
+    """Implements Outcome. What is written is committed, which is `level` on this server."""
 
-    __slots__ = ("_receipt",)
+    __slots__ = ("_level", "_receipt")
 
-    def __init__(self, receipt: WriteReceipt[Decided]) -> None:
+    def __init__(self, receipt: WriteReceipt[Decided], level: Durability) -> None:
         self._receipt = receipt
+        self._level = level
 
     @property
     def is_settled(self) -> bool:
@@ -55,16 +56,16 @@ class LaneOutcome:
 
     @property
     def level(self) -> Durability | None:
-        level = self._receipt.level
-        return None if level is None or self._receipt.result().error is not None else level
+        is_known = self._receipt.level is not None
+        return self._level if is_known and self._receipt.result().error is None else None
 
     def result(self) -> Placement:
         return self._receipt.result().result()
 
     def wait(self, level: Durability = _WRITTEN, timeout_s: float | None = None) -> Placement:
-        return self._receipt.wait(level, timeout_s).result()
+        return self._receipt.wait(min(level, _WRITTEN), timeout_s).result()
 
     async def wait_on_loop(
         self, level: Durability = _WRITTEN, timeout_s: float | None = None
     ) -> Placement:
-        return (await self._receipt.wait_on_loop(level, timeout_s)).result()
+        return (await self._receipt.wait_on_loop(min(level, _WRITTEN), timeout_s)).result()

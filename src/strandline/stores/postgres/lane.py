@@ -42,7 +42,7 @@ from strandline.writes import Channel, Coordinator, Settings, WriteMetrics
 from strandline.writes.metrics import merged
 
 _CHANNEL: Final = "appends"
-_, _WRITTEN, _DURABLE = Durability
+_WRITTEN: Final = Durability.WRITTEN
 _ROW_BYTES: Final = 64
 #: How many appends lock first after one that another writer was ahead of.
 _CAREFUL: Final = 16
@@ -181,10 +181,12 @@ class PartitionTransaction:
         if not frozen.rows:
             return
         head, before, self._last = frozen.head, self._last, None
+        others: bool | None = True
         if not head.is_locked:
             assert before is not None
             try:
-                if not self._store_at_once(frozen, before):
+                others = self._store_at_once(frozen, before)
+                if others is None:
                     self._careful = _CAREFUL
                     self.lock(head)
                     frozen.decide_again()
@@ -194,17 +196,20 @@ class PartitionTransaction:
         if head.is_locked:
             store_changes(self.database, frozen, commits=True)
         self._last = head.row
-        self._notify(self.slot, head.row.high)
+        self._notify(self.slot, head.row.high, others=others is not False)
 
-    def _store_at_once(self, frozen: "LaneDelta", before: PostgresPartition) -> bool:
-        """Store and commit by one statement; False if the partition ends elsewhere."""
+    def _store_at_once(self, frozen: "LaneDelta", before: PostgresPartition) -> bool | None:
+        """Store and commit by one statement; return whether sessions listen.
+
+        None, and nothing stored, if the partition ends elsewhere.
+        """
         head = frozen.head
         if is_copied(frozen.rows, frozen.size()):
-            return False
+            return None
         try:
             return move_and_insert(head.connection, self.database, before, head.row, frozen.rows)
         except psycopg.errors.SerializationFailure:
-            return False
+            return None
         except psycopg.Error as error:
             reason = translate(error, self.database.url)
             if is_undone(error):
@@ -321,6 +326,8 @@ class PostgresLane:
 
     def __init__(self, transaction: PartitionTransaction) -> None:
         self._transaction = transaction
+        #: What a commit on this server is.
+        self._level = transaction.database.capabilities.durability_max
         self._lock = threading.Lock()
         self._is_closed = False
         #: What coordinators did that have failed.
@@ -339,6 +346,7 @@ class PostgresLane:
                 delta=transaction.new_delta,
                 flusher=transaction,
                 bracket=transaction,
+                gathers=True,
                 clock=database.clock,
             )
         )
@@ -346,26 +354,25 @@ class PostgresLane:
         self._channel: Channel[AppendRequest, Decided] = self._coordinator.channel(_CHANNEL)
 
     def append(
-        self, request: AppendRequest, level: Durability, timeout_s: float | None, *, may_wait: bool
+        self, request: AppendRequest, timeout_s: float | None, *, may_wait: bool
     ) -> LaneOutcome:
-        """Append; see Store.append."""
+        """Append; see Store.append. Every level is reached by the commit."""
         channel = self._channel
         try:
-            return self._append(request, level, timeout_s, may_wait=may_wait)
+            return self._append(request, timeout_s, may_wait=may_wait)
         except UnknownError:
             raise
         except FailedError:
             # Not stored, because an earlier flush failed.
             self._renew(channel)
-        return self._append(request, level, timeout_s, may_wait=may_wait)
+        return self._append(request, timeout_s, may_wait=may_wait)
 
     def _append(
-        self, request: AppendRequest, level: Durability, timeout_s: float | None, *, may_wait: bool
+        self, request: AppendRequest, timeout_s: float | None, *, may_wait: bool
     ) -> LaneOutcome:
         if not may_wait:
-            return LaneOutcome(self._channel.hand_over(request, timeout_s))
-        wanted = level if level is _DURABLE else _WRITTEN
-        outcome = LaneOutcome(self._channel.write(request, wanted, timeout_s))
+            return LaneOutcome(self._channel.hand_over(request, timeout_s), self._level)
+        outcome = LaneOutcome(self._channel.write(request, _WRITTEN, timeout_s), self._level)
         # What could not be stored was refused after the coordinator was done with it.
         outcome.result()
         return outcome

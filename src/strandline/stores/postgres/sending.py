@@ -23,12 +23,16 @@ _ARRAYS: Final[tuple[type[PackedArray], ...]] = (
 _UNNEST: Final = "unnest(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
 _INSERT: Final = "INSERT INTO {schema}.records (" + COLUMNS + ") SELECT * FROM " + _UNNEST  # noqa: S608 - Ours.
 #: In one statement, which stores nothing if the partition ends elsewhere. The row is locked from
-#: the update to the commit, as it is by an append that locks first.
+#: the update to the commit, as it is by an append that locks first. Whether a session listens is
+#: seen by the lock that it holds: one that begins to listen gets that after this commit, or before
+#: this look.
 _MOVE_AND_INSERT: Final = (
     "WITH moved AS (UPDATE {schema}.partitions SET high = high + %s,"  # noqa: S608 - Ours.
     " size_bytes = size_bytes + %s, last_us = %s, value = %s"
-    " WHERE slot = %s AND high = %s AND timeline = %s RETURNING slot)"
-    " INSERT INTO {schema}.records (" + COLUMNS + ") SELECT r.* FROM moved, " + _UNNEST + " AS r"
+    " WHERE slot = %s AND high = %s AND timeline = %s RETURNING slot),"
+    " stored AS (INSERT INTO {schema}.records (" + COLUMNS + ")"
+    " SELECT r.* FROM moved, " + _UNNEST + " AS r)"
+    " SELECT NOT pg_try_advisory_xact_lock(%s) FROM moved"
 )
 _COPY: Final = "COPY {schema}.records (" + COLUMNS + ") FROM STDIN (FORMAT BINARY)"
 _COPY_TYPES: Final = (
@@ -67,14 +71,16 @@ def move_and_insert(
     before: PostgresPartition,
     after: PostgresPartition,
     rows: list[Row],
-) -> bool:
-    """Store rows and commit, if the partition still ends where it did before; return whether."""
-    cursor = connection.cursor()
-    register_arrays(cursor)
+) -> bool | None:
+    """Store rows and commit; return whether sessions listen.
+
+    None, and nothing stored, if the partition does not end where it did before.
+    """
     grown = len(rows), after.size_bytes - before.size_bytes, after.last_us, after.value
     where = before.slot, before.high, before.timeline
-    stored = cursor.execute(database.sql(_MOVE_AND_INSERT), [*grown, *where, *_columns(rows)])
-    return stored.rowcount == len(rows)
+    values = *grown, *where, *_columns(rows), database.listening
+    stored = connection.execute(database.sql(_MOVE_AND_INSERT), values, prepare=True).fetchone()
+    return None if stored is None else bool(stored[0])
 
 
 def _columns(rows: list[Row]) -> list[Any]:

@@ -59,6 +59,7 @@ from strandline.values import (
     Record,
     Segment,
     Tenant,
+    Topic,
     TopicSettings,
 )
 from strandline.values.arguments import check_seconds
@@ -95,6 +96,8 @@ class PostgresStore:
         self.check_open: Final = self._database.state.check
         self._topics = PostgresTopics(self._database)
         self._watches = PostgresWatches(self._database)
+        #: Topics as they were when they were last looked up.
+        self._known: dict[UUID, PostgresTopic] = {}
         self._lanes = PostgresLanes(self._database, self._watches.notify_written)
         self._outbox = PostgresOutbox(self._database, self._watches.notify_written)
         self.transaction: Final = self._outbox.transaction
@@ -130,7 +133,14 @@ class PostgresStore:
         del fresh
         # A block has a session already, and a pooler may have no second one.
         with self._outbox.joined() or self._database.connection() as connection:
-            return self._topics.find(connection, tenant, name)
+            found = self._topics.find(connection, tenant, name)
+        if found is not None:
+            self._known[found.topic.id] = found
+        return found
+
+    def remembered(self, topic: Topic) -> PostgresTopic | None:
+        """Return what this process knows of a topic, which may be gone."""
+        return self._known.get(topic.id)
 
     def find_topic_id(self, topic_id: UUID) -> PostgresTopic | None:
         with self._database.connection() as connection:
@@ -156,6 +166,7 @@ class PostgresStore:
     def drop_topic(self, topic: PostgresTopic) -> None:
         with self._changing_topics() as connection:
             self._topics.drop(connection, topic)
+        self._known.pop(topic.topic.id, None)
         self._lanes.close_topic(topic)
         self._watches.notify_slots_dropped(topic.slots)
 
@@ -180,11 +191,12 @@ class PostgresStore:
         *,
         may_wait: bool = True,
     ) -> Outcome:
+        del level
         block = self._outbox.own_block()
         if block is not None:
             return self._outbox.join(block, topic, partition, request)
         lane = self._lanes.lane(topic, partition)
-        return lane.append(request, level, timeout_s, may_wait=may_wait)
+        return lane.append(request, timeout_s, may_wait=may_wait)
 
     def marks(self, topic: PostgresTopic, partition: int) -> Marks:
         with self._database.connection() as connection:

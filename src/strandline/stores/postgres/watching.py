@@ -1,6 +1,7 @@
 """Hints of what other processes write: by LISTEN, and by polling where that fails."""
 
 import contextlib
+import re
 import select  # noqa: TID251 - It waits for sockets, and opens nothing.
 import socket
 import threading
@@ -23,6 +24,8 @@ _POLL_S: Final = 1.0
 _POLL_MIN_S: Final = 0.01
 #: A payload holds 8,000 bytes.
 _SLOTS_MAX: Final = 190
+#: A slot and where it ends, which versions before this one left out.
+_NAMED_END: Final = re.compile("([0-9]{1,19})(?::([0-9]{1,19}))?")
 _ENDS: Final = "SELECT slot, high FROM {schema}.partitions WHERE slot = ANY(%s)"
 
 
@@ -49,11 +52,13 @@ class PostgresWatches(Watches[WatchedEnd, PostgresTopic]):
         self._pending: dict[int, int] = {}
         self._sending = Standby("strandline-notify", self._send)
 
-    def notify_written(self, slot: int, end: int) -> None:
-        """Pass on that this process has committed up to `end`."""
+    def notify_written(self, slot: int, end: int, *, others: bool = True) -> None:
+        """Pass on that this process has committed up to `end`; see EndListener."""
         if self._partitions:
             for durable_only in (False, True):
                 self.notify(WatchedEnd(slot, durable_only), end)
+        if not others:
+            return
         with self._pending_lock:
             is_first = not self._pending
             self._pending[slot] = max(end, self._pending.get(slot, 0))
@@ -115,6 +120,8 @@ class PostgresChanges:
         self._listen()
 
     def add(self, place: WatchedEnd, /) -> None:
+        # Left from when it was watched before.
+        self._announced.pop(place, None)
         self._places |= {place}
 
     def remove(self, place: WatchedEnd, /) -> None:
@@ -164,8 +171,12 @@ class PostgresChanges:
             return self._places
         ends: dict[int, int] = {}
         for each in (each for note in notes for each in note.payload.split(",")):
-            slot, _, end = each.partition(":")
-            ends[int(slot)] = max(int(end or 0), ends.get(int(slot), 0))
+            named = _NAMED_END.fullmatch(each)
+            if named is None:
+                # Another version may say it in other words.
+                return self._places
+            slot, end = int(named[1]), int(named[2] or 0)
+            ends[slot] = max(end, ends.get(slot, 0))
         found = [place for place in self._places if place.slot in ends]
         self._announced.update((place, ends[place.slot]) for place in found)
         return found
@@ -187,9 +198,12 @@ class PostgresChanges:
             return
         # Until it succeeds, the partitions are polled.
         with contextlib.suppress(StrandlineError, psycopg.Error):
-            connection = self._database.connect()
-            self._connection = connection
+            self._connection = connection = self._database.connect()
             connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._database.channel)))
+            # An append that is under way holds it, for as long as that takes.
+            connection.execute("SELECT pg_advisory_lock_shared(%s)", (self._database.listening,))
+            return
+        self._disconnect()
 
     def _disconnect(self) -> None:
         connection, self._connection = self._connection, None

@@ -1,0 +1,53 @@
+"""The last frames of a partition, as the server announced them."""
+
+from collections import deque
+from typing import Final, NamedTuple
+
+from strandline.stores.jetstream.frames import MessageFrame
+
+#: How much a process keeps of what was announced last, for each partition.
+_BYTES_MAX: Final = 2 * 1024 * 1024
+_FRAMES_MAX: Final = 256
+_SMALL_BYTES: Final = 4096
+
+
+class HeardFrame(NamedTuple):
+    """A frame, its place in its stream, and what it counts."""
+
+    sequence: int
+    frame: MessageFrame
+    size_bytes: int
+
+
+class RecentFrames:
+    """The last frames that were announced, without a gap. Not thread-safe."""
+
+    def __init__(self) -> None:
+        self._frames: deque[HeardFrame] = deque()
+        self._bytes = 0
+
+    def add(self, heard: HeardFrame) -> None:
+        """Keep a frame, and let go of what is too much."""
+        if self._frames and heard.sequence <= self._frames[-1].sequence:
+            return
+        if self._frames and heard.sequence != self._frames[-1].sequence + 1:
+            self.clear()
+        self._frames.append(heard)
+        self._bytes += heard.size_bytes
+        while self._bytes > _BYTES_MAX or len(self._frames) > _FRAMES_MAX:
+            self._bytes -= self._frames.popleft().size_bytes
+
+    def since(self, offset: int) -> list[MessageFrame]:
+        """Return the frames from the one with this offset on; none if that is not among them."""
+        found = [each.frame for each in self._frames if each.frame.end > offset]
+        return found if found and found[0].start <= offset else []
+
+    @property
+    def ends_small(self) -> bool:
+        """Whether there is a last frame, and it is small."""
+        return bool(self._frames) and self._frames[-1].size_bytes <= _SMALL_BYTES
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._frames.clear()
+        self._bytes = 0
