@@ -76,8 +76,8 @@ def look(place: LogPlace) -> Iterator[Finding]:
     yield _extra("pyspark", "spark", "Spark over a log")
     yield _extra("obstore", "tiering", "tiering to an object store")
     yield _extra("psycopg", "postgres", "a log in PostgreSQL")
-    yield _extra("nats", "nats", "a log on NATS JetStream")
-    yield _extra("kafka", "confluent_kafka", "a log on Kafka")
+    yield _extra("nats-py", "nats", "a log on NATS JetStream")
+    yield _extra("confluent-kafka", "kafka", "a log on Kafka")
     yield _extra("duckdb", "server", "SQL of a served log, and scans")
     yield _extra("rich", "cli", "progress bars")
 

@@ -111,7 +111,6 @@ class Dispatch:
             self._alarm.close()
             self._workers.close()
             self.close()
-        # Each is looked at: of an error that none has seen asyncio would complain.
         ended = [task.exception() for task in (*feeders, settler) if not task.cancelled()]
         for error in filter(None, ended):
             raise error
