@@ -17,6 +17,8 @@ from benchmarks import (
     served_tail,
     spark,
     spark_audit,
+    spark_kafka,
+    spark_large,
     spark_sink,
     tail_across,
     tail_inside,
@@ -57,6 +59,8 @@ def entries(sizes: Sizes) -> tuple[Entry, ...]:
         *spark.entries(sizes),
         *spark_sink.entries(sizes),
         *spark_audit.entries(sizes),
+        *spark_large.entries(sizes),
+        *spark_kafka.entries(sizes),
     )
 
 

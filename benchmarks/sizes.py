@@ -43,6 +43,7 @@ class Sizes:
     spark_events: int
     spark_batches: int
     audit_events: int
+    cold_objects: int
     predicate_rows: int
     #: Of a consumer that acks cumulatively, of one whose acks are durable, and of a group.
     consumer_records: int
@@ -88,6 +89,7 @@ FULL = Sizes(
     spark_events=1_000_000,
     spark_batches=40,
     audit_events=10_000_000,
+    cold_objects=100_000,
     predicate_rows=1_000_000,
     consumer_records=200_000,
     consumer_acked=20_000,
@@ -130,6 +132,7 @@ TINY = Sizes(
     spark_events=2_000,
     spark_batches=3,
     audit_events=2_000,
+    cold_objects=100,
     predicate_rows=2_000,
     consumer_records=300,
     consumer_acked=200,

@@ -17,14 +17,15 @@ _numbers = itertools.count()
 
 def sinks(scratch: Path, *, events: int) -> Mapping[str, Contender]:
     """Return a batch write of rows that Spark holds in memory, each time into a new place."""
-    rows = _rows(session(scratch.parent), events)
+    rows = made_rows(session(scratch.parent), events)
     return {
         "ours": partial(_append, rows, scratch, events),
         "parquet": partial(_write, rows, scratch, events),
     }
 
 
-def _rows(spark: SparkSession, events: int) -> DataFrame:
+def made_rows(spark: SparkSession, events: int) -> DataFrame:
+    """Return so many rows of events, in Spark's memory."""
     made = spark.range(events, numPartitions=2).selectExpr(
         "'order.created' AS kind",
         "concat('customer-', id % 1000) AS key",
@@ -60,6 +61,7 @@ def entries(sizes: Sizes) -> tuple[Entry, ...]:
             name="spark.sink",
             unit="rows/s",
             contenders=partial(sinks, events=sizes.spark_events),
-            bars={"parquet": 0.5},
+            bars={"parquet": 0.7},
+            rounds=5,
         ),
     )

@@ -6,11 +6,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from benchmarks import spark as reading
-from benchmarks import spark_sink
+from benchmarks import spark_large, spark_sink
 from benchmarks.entry import OURS, Entry
 from benchmarks.sizes import TINY
 
-ENTRIES = (*reading.entries(TINY), *spark_sink.entries(TINY))
+ENTRIES = (*reading.entries(TINY), *spark_sink.entries(TINY), *spark_large.entries(TINY))
 
 
 @pytest.mark.heavy

@@ -4,9 +4,11 @@ python -m tests.core.fuzz SEEDS [LIBRARY]
 """
 
 import random
+import struct
 import sys
 from collections.abc import Callable
 from importlib import import_module
+from itertools import accumulate, pairwise
 from typing import Any
 
 import msgspec
@@ -17,6 +19,7 @@ _JSON = (
     b'[1,-1,0.1,1e5,123456789012345678,1.7976931348623157e308,true,false,null,"\xc3\xa9"]',
     b'"a text that is longer than sixteen bytes \\" \\\\ \\/ and on and on"',
 )
+_HEADERS = b'{"a":"","trace":"00-4bf92f3577b34da6-01","\xc3\xa9\\n":"\\u00e9\\"","z":"zz"}'
 _SPLICES = (b'"', b"\\", b"{", b"}", b"[", b"]", b"\xff", b"\x00", b"\\u", b"e", b"-", b"9" * 20)
 
 
@@ -55,7 +58,10 @@ def run(seed: int) -> None:
     core = import_module("strandline._core.core")
     frames = _frames(core, chosen)
     for _ in range(INPUTS_PER_SEED // 2):
-        _decode(core, mutated(chosen, chosen.choice(_JSON)))
+        text = mutated(chosen, chosen.choice(_JSON))
+        _decode(core, text)
+        _check_json(core, text)
+        _headers(core, mutated(chosen, _HEADERS))
         frames(chosen)
 
 
@@ -68,6 +74,49 @@ def _decode(core: Any, text: bytes) -> None:
     except (ValueError, msgspec.MsgspecError) as error:
         raise AssertionError(f"the core has decoded {text!r}") from error
     assert repr(found) == expected, text
+
+
+def _column(*texts: bytes) -> tuple[bytes, int, int, bytes]:
+    """Return the texts as the core takes a column of them, with one before it."""
+    ends = [0, *accumulate(map(len, texts), initial=3)]
+    offsets = b"".join(each.to_bytes(8, "little") for each in ends)
+    return offsets, 1, len(texts), b"---" + b"".join(texts)
+
+
+def _is_text(content: bytes) -> bool:
+    try:
+        content.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _check_json(core: Any, text: bytes) -> None:
+    if _is_text(text) and core.are_json(*_column(b"{}", text)):
+        try:
+            msgspec.json.decode(text)
+        except (ValueError, msgspec.MsgspecError) as error:
+            raise AssertionError(f"the core takes {text!r} for JSON") from error
+
+
+def _headers(core: Any, text: bytes) -> None:
+    found = core.header_columns(*_column(b'{"k":"v"}', text))
+    if found is NotImplemented or not _is_text(text):
+        return
+    try:
+        expected = msgspec.json.decode(text, type=dict[str, str])
+    except (ValueError, msgspec.MsgspecError) as error:
+        raise AssertionError(f"the core has decoded {text!r}") from error
+    starts, names_at, names_text, values_at, values_text = found
+    count = 1 + len(expected)
+    assert struct.unpack("<3I", starts) == (0, 1, count), text
+    names, values = _parts(names_at, names_text, count), _parts(values_at, values_text, count)
+    assert list(zip(names, values, strict=True)) == [("k", "v"), *expected.items()], text
+
+
+def _parts(starts: bytes, content: bytes, count: int) -> list[str]:
+    ends = struct.unpack(f"<{count + 1}I", starts)
+    return [content[a:b].decode() for a, b in pairwise(ends)]
 
 
 def _frames(core: Any, seeded: random.Random) -> Callable[[random.Random], None]:

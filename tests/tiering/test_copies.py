@@ -1,6 +1,10 @@
 """Which of several copies answers for an offset."""
 
+import random
+from itertools import pairwise
 from typing import Any
+
+import pytest
 
 from strandline.tiering.partition_copies import PartitionCopies
 from strandline.tiering.segment import CopiedSegment, SegmentState
@@ -14,6 +18,7 @@ def copies_of(*segments: CopiedSegment) -> PartitionCopies:
     return copies
 
 
+STATES = SegmentState.COPY_FINISHED, SegmentState.COPY_STARTED, SegmentState.DELETE_STARTED
 FINISHED: dict[str, Any] = {"state": SegmentState.COPY_FINISHED}
 
 
@@ -65,3 +70,23 @@ def test_kafkas_examples_of_shadowing_hold() -> None:
     copies = copies_of(first, second)
     assert copies.find(0, 95) == second
     assert copies.find(0, 7) == second
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_restored_copies_answer_as_those_that_were_put(seed: int) -> None:
+    chosen = random.Random(seed)
+    edges = sorted(chosen.sample(range(0, 1000, 10), 9))
+    parts = [segment(a, b, state=chosen.choice(STATES)) for a, b in pairwise(edges)]
+    finished = [each for each in parts[:5] if each.state is SegmentState.COPY_FINISHED]
+    if len(finished) > 1:
+        merges = tuple(each.id for each in finished)
+        state = chosen.choice(STATES[:2])
+        parts.append(segment(finished[0].start, finished[-1].end, merges=merges, state=state))
+    parts += [segment(edges[3], edges[5], state=chosen.choice(STATES)) for _ in range(2)]
+    chosen.shuffle(parts)
+    put, restored = copies_of(*parts), PartitionCopies()
+
+    restored.restore(list(put.segments.values()), put.finished)
+    restored.copied = put.copied
+
+    assert vars(restored) == vars(put)

@@ -42,6 +42,15 @@ typedef struct {
     const char *ml_doc;
 } PyMethodDef;
 typedef struct {
+    void *buf;
+    PyObject *obj;
+    Py_ssize_t len, itemsize;
+    int readonly, ndim;
+    char *format;
+    Py_ssize_t *shape, *strides, *suboffsets;
+    void *internal;
+} Py_buffer;
+typedef struct {
     const char *name;
     getter get;
     setter set;
@@ -163,6 +172,7 @@ void PyEval_RestoreThread(PyThreadState *);
 
 PyObject *PyBool_FromLong(long);
 char *PyBytes_AsString(PyObject *);
+void PyBuffer_Release(Py_buffer *);
 PyObject *PyBytes_FromStringAndSize(const char *, Py_ssize_t);
 Py_ssize_t PyBytes_Size(PyObject *);
 PyObject *PyDict_GetItem(PyObject *, PyObject *);

@@ -23,7 +23,7 @@
 #endif
 
 /* Raised with each change of what Python and the core expect of each other. */
-#define CORE_INTERFACE 13
+#define CORE_INTERFACE 14
 
 #define LIKELY(condition) __builtin_expect(!!(condition), 1)
 #define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
@@ -73,6 +73,10 @@ bool json_encode(Buffer *out, PyObject *value);
 bool json_encode_headers(Buffer *out, PyObject *headers);
 /* Return what the JSON says; NULL, without an exception, where Python has to do it. */
 PyObject *json_decode(const char *text, size_t length);
+/* Whether the text is JSON that Python takes; false also where Python has to look at it. */
+bool json_is_plain(const byte *text, size_t length);
+/* Add what a quoted text says to `to`; where it ends, or NULL where Python has to look at it. */
+const byte *json_take_text(const byte *text, const byte *end, Buffer *to);
 /* Return the text of these ASCII bytes; the same object where it is short and met often. */
 PyObject *text_of_ascii(const byte *text, size_t length);
 
@@ -208,6 +212,12 @@ PyObject *route(PyObject *module, PyObject *args);
 
 PyObject *record_rows(PyObject *module, PyObject *args);
 PyObject *sizes_of(PyObject *module, PyObject *args);
+
+/* --- text_columns.c --- */
+
+PyObject *text_numbers(PyObject *module, PyObject *args);
+PyObject *are_json(PyObject *module, PyObject *args);
+PyObject *header_columns(PyObject *module, PyObject *args);
 
 /* --- reader.c --- */
 

@@ -72,6 +72,28 @@ def route(
     one without a key, one that counts more than `bytes_max`, or something else.
     """
 
+def text_numbers(offsets: Any, first: int, count: int, content: Any, /) -> bytes:
+    """Return a word for each text, which the fingerprint of the Spark sink adds up.
+
+    Text n lies in `content` between the offsets n and n + 1, of eight bytes each, counted from
+    `first`; ValueError if it does not. 0 for a text of more than 1,024 bytes.
+    """
+
+def are_json(offsets: Any, first: int, count: int, content: Any, /) -> bool:
+    """Return whether each of such texts is surely JSON that may be a payload.
+
+    They are UTF-8, which is not checked. False also for what only Python decides.
+    """
+
+def header_columns(
+    offsets: Any, first: int, count: int, content: Any, /
+) -> tuple[bytes, bytes, bytes, bytes, bytes] | NotImplementedType:
+    """Return the headers of events, which such texts say, as the parts of an Arrow map.
+
+    Where the names of each begin among all; then of all names where each begins, and their
+    text; then the same of the values. NotImplemented for what only Python decides.
+    """
+
 def crc32c(seed: int, data: bytes, /) -> int:
     """Return the CRC-32C of `data`, continued from that of what came before."""
 

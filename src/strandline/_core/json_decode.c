@@ -10,6 +10,8 @@
 #endif
 
 enum { DEPTH_MAX = 200, NAMES = 2048, NAME_BYTES_MAX = 32, DIGITS_MAX = 18, NUMBER_BYTES_MAX = 63 };
+/* Less than any payload may have. */
+enum { PLAIN_DEPTH_MAX = 100 };
 
 typedef struct {
     const byte *at, *end;
@@ -127,8 +129,14 @@ static const byte *plain_run(const byte *at, const byte *end, bool *is_ascii) {
         __m128i is_control = _mm_cmpeq_epi8(_mm_min_epu8(sixteen, control), sixteen);
         __m128i is_other = _mm_or_si128(
             _mm_cmpeq_epi8(sixteen, quote), _mm_cmpeq_epi8(sixteen, backslash));
-        if (_mm_movemask_epi8(_mm_or_si128(is_control, is_other))) break;
-        if (_mm_movemask_epi8(sixteen)) seen = 0x80;
+        int ends = _mm_movemask_epi8(_mm_or_si128(is_control, is_other));
+        int beyond = _mm_movemask_epi8(sixteen);
+        if (ends) {
+            int run = __builtin_ctz((unsigned)ends);
+            *is_ascii = !seen && !(beyond & ((1 << run) - 1));
+            return at + run;
+        }
+        if (beyond) seen = 0x80;
     }
 #endif
     for (; at < end && *at >= 0x20 && *at != '"' && *at != '\\'; at++) seen |= *at;
@@ -288,4 +296,100 @@ PyObject *json_decode(const char *text, size_t length) {
     Py_XDECREF(made);
     PyErr_Clear();
     return NULL;
+}
+
+/* --- whether it is JSON --- */
+
+static bool add(Buffer *to, const void *content, size_t length) {
+    if (!to) return true;
+    if (!buffer_reserve(to, length)) return false;
+    memcpy(to->bytes + to->length, content, length);
+    to->length += length;
+    return true;
+}
+
+/* Pass over a text, behind its opening quote, and add what it says to `to`, if that is given. */
+static bool pass_text(Input *in, Buffer *to) {
+    for (;;) {
+        bool is_ascii;
+        const byte *start = in->at;
+        in->at = plain_run(start, in->end, &is_ascii);
+        if (in->at >= in->end || !add(to, start, (size_t)(in->at - start))) return false;
+        byte one = *in->at++;
+        if (one == '"') return true;
+        char meant[4], *stop = meant;
+        if (one != '\\' || !take_escape(in, &stop)) return false;
+        if (!add(to, meant, (size_t)(stop - meant))) return false;
+    }
+}
+
+const byte *json_take_text(const byte *text, const byte *end, Buffer *to) {
+    Input in = {text, end, 0};
+    return text < end && *in.at++ == '"' && pass_text(&in, to) ? in.at : NULL;
+}
+
+/* Pass over a number that surely is one and not too large, whatever comes after its point. */
+static bool pass_number(Input *in) {
+    uint64_t unused = 0;
+    bool is_negative = *in->at == '-';
+    in->at += is_negative;
+    const byte *first = in->at;
+    int whole = take_digits(in, &unused, 0);
+    if (!whole || whole > DIGITS_MAX || (*first == '0' && (whole > 1 || is_negative))) return false;
+    if (in->at < in->end && *in->at == '.') {
+        in->at++;
+        if (!take_digits(in, &unused, 0)) return false;
+    }
+    if (in->at >= in->end || (*in->at != 'e' && *in->at != 'E')) return true;
+    in->at++;
+    if (in->at < in->end && (*in->at == '+' || *in->at == '-')) in->at++;
+    int digits = take_digits(in, &unused, 0);
+    return digits == 1 || digits == 2;
+}
+
+static bool pass_word(Input *in, const char *word) {
+    size_t length = strlen(word);
+    if ((size_t)(in->end - in->at) < length || memcmp(in->at, word, length)) return false;
+    in->at += length;
+    return true;
+}
+
+static bool pass_value(Input *in);
+
+/* Pass over the rest of an object or array, behind its opening bracket. */
+static bool pass_container(Input *in, bool is_object) {
+    char closing = is_object ? '}' : ']';
+    if (in->depth >= PLAIN_DEPTH_MAX) return false;
+    if (take_mark(in, closing)) return true;
+    in->depth++;
+    do {
+        if (is_object && !(take_mark(in, '"') && pass_text(in, NULL) && take_mark(in, ':'))) return false;
+        if (!pass_value(in)) return false;
+        if (take_mark(in, closing)) {
+            in->depth--;
+            return true;
+        }
+    } while (take_mark(in, ','));
+    return false;
+}
+
+static bool pass_value(Input *in) {
+    skip_space(in);
+    if (in->at >= in->end) return false;
+    switch (*in->at) {
+    case '"': in->at++; return pass_text(in, NULL);
+    case '{': in->at++; return pass_container(in, true);
+    case '[': in->at++; return pass_container(in, false);
+    case 't': return pass_word(in, "true");
+    case 'f': return pass_word(in, "false");
+    case 'n': return pass_word(in, "null");
+    default: return pass_number(in);
+    }
+}
+
+bool json_is_plain(const byte *text, size_t length) {
+    Input in = {text, text + length, 0};
+    if (!pass_value(&in)) return false;
+    skip_space(&in);
+    return in.at == in.end;
 }

@@ -23,6 +23,7 @@ from strandline.spark.file_systems import has_file_system
 from strandline.spark.source.places import SourcePartition
 from strandline.spark.source.reading import SourceRead, places_of, reading_of
 from strandline.spark.source.rows import METADATA
+from strandline.spark.unhurried import unhurried
 from strandline.tiering import CopiedSegment, open_store
 from strandline.tiering.arrow_parts import parquet
 from strandline.tiering.cold_segments import ColdSegments
@@ -48,7 +49,7 @@ _STORED: Final = {
 def united(spark: SparkSession, options: dict[str, str]) -> DataFrame:
     """Return the rows of both halves of the topic that the options name."""
     reading = reading_of(options)
-    with open_log(reading.url, mode=Mode.READ) as log:
+    with unhurried(), open_log(reading.url, mode=Mode.READ) as log:
         cut = _cut_of(log, reading, partial(has_file_system, spark))
     parts = [_cold(spark, reading, cut)] if cut.copies else []
     if cut.has_tail or not parts:

@@ -2,6 +2,7 @@
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 from uuid import UUID
 
 from strandline.tiering.segment import (
@@ -46,10 +47,20 @@ class PartitionCopies:
         """The finished ones, in the order in which they were finished."""
         return list(self._finished)
 
-    def finish_order(self, finished: Iterable[UUID]) -> None:
-        """Have the finished ones in this order."""
+    def restore(self, segments: Sequence[CopiedSegment], finished: Iterable[UUID]) -> None:
+        """Have these, none of which is deleted, as `put` one by one; finished in this order."""
+        self.segments = {each.id: each for each in segments}
         self._finished = {each: number for number, each in enumerate(finished)}
         self._finishes = len(self._finished)
+        for each in segments:
+            if each.state in _LIVE:
+                self._live.setdefault((each.start, each.end), set()).add(each.id)
+                for before in each.predecessors:
+                    self._successors[before] = each.id
+        done = [each for each in segments if each.state is SegmentState.COPY_FINISHED]
+        merged = {known for each in done for known in each.merges}
+        self._sorted = sorted((each for each in done if each.id not in merged), key=_start)
+        self._reach = [*accumulate((each.end for each in self._sorted), max)]
 
     def put(self, segment: CopiedSegment) -> None:
         """Add a segment, or replace it by itself in another state."""

@@ -64,9 +64,7 @@ class SegmentView(View[CatalogueState]):
         state = CatalogueState()
         for each in msgspec.json.decode(stored, type=list[_Stored]):
             copies = state.places[each.place] = PartitionCopies()
-            for segment in each.segments:
-                copies.put(segment)
-            copies.finish_order(each.finished)
+            copies.restore(each.segments, each.finished)
             copies.copied = dict(each.copied)
             copies.deletion = each.deletion
             copies.evicted = each.evicted

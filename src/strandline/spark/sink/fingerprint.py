@@ -13,6 +13,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from strandline._core import IS_COMPILED
+
+if IS_COMPILED:
+    from strandline._core.core import text_numbers
+
 Words = npt.NDArray[np.uint64]
 
 _MASK: Final = (1 << 64) - 1
@@ -154,19 +159,38 @@ def _of_fixed(column: pa.Array) -> Words:
 
 
 def _of_texts(column: pa.Array) -> Words:
-    """Return the numbers of texts, eight bytes of all of them at a time."""
+    """Return the numbers of texts with offsets of 64 bits."""
     count = len(column)
-    raw_offsets = np.frombuffer(column.buffers()[1], np.int64) if count else np.zeros(1, np.int64)
+    held = column.buffers()
+    if not count or held[2] is None:
+        return _mixed(np.zeros(count, np.uint64))
+    raw_offsets = np.frombuffer(held[1], np.int64)
     offsets = raw_offsets[column.offset : column.offset + count + 1]
-    held = column.buffers()[2]
-    content = b"" if held is None else held.to_pybytes()
-    padded = np.frombuffer(content + bytes(_WORD), np.uint8)
+    starts, lengths = offsets[:-1], np.diff(offsets)
+    if IS_COMPILED:
+        packed = text_numbers(held[1], column.offset, count, held[2])
+        found = np.frombuffer(packed, np.uint64)
+    else:
+        found = _of_short_texts(held[2], starts, lengths)
+    is_long = lengths > _SHORT_BYTES
+    if is_long.any():
+        content = memoryview(held[2])
+        found = found.copy()
+        for index in np.flatnonzero(is_long):
+            start = int(starts[index])
+            found[index] = _of_bytes(content[start : start + int(lengths[index])])
+    return found
+
+
+def _of_short_texts(
+    held: pa.Buffer, starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]
+) -> Words:
+    """Return the numbers of texts that are not long, eight bytes of all of them at a time."""
+    padded = np.frombuffer(held.to_pybytes() + bytes(_WORD), np.uint8)
     # A word begins at each byte.
     words = np.ndarray((len(padded) - _WORD + 1,), "<u8", padded, strides=(1,))
-    starts, lengths = offsets[:-1], np.diff(offsets)
     found = _mixed(lengths.astype(np.uint64))
-    is_long = lengths > _SHORT_BYTES
-    at = np.flatnonzero(~is_long & (lengths > 0))
+    at = np.flatnonzero((lengths <= _SHORT_BYTES) & (lengths > 0))
     done = 0
     while len(at):
         left = lengths[at] - done
@@ -176,11 +200,8 @@ def _of_texts(column: pa.Array) -> Words:
         found[at] = _mixed(found[at] ^ (words[starts[at] + done] & mask))
         done += _WORD
         at = at[left > _WORD]
-    for index in np.flatnonzero(is_long):
-        start = int(starts[index])
-        found[index] = _of_bytes(content[start : start + int(lengths[index])])
     return found
 
 
-def _of_bytes(content: bytes) -> int:
+def _of_bytes(content: bytes | memoryview) -> int:
     return int.from_bytes(hashlib.blake2b(content, digest_size=_WORD).digest(), "little")

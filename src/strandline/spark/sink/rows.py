@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from strandline._core import IS_COMPILED
 from strandline.log import Log, parts_of
 from strandline.spark.sink import kafka_rows
 from strandline.typed import SchemaMismatchError
@@ -26,6 +27,9 @@ from strandline.values import (
     ValueKind,
     partition_for_key,
 )
+
+if IS_COMPILED:
+    from strandline._core.core import are_json
 
 KEY: Final = "_key"
 TOPIC: Final = "topic"
@@ -276,6 +280,11 @@ def _event_rows(rows: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _check_json(payloads: pa.Array) -> None:
+    if IS_COMPILED:
+        texts = payloads.cast(pa.large_binary())
+        _, offsets, content = texts.buffers()
+        if are_json(offsets, texts.offset, len(texts), content or b""):
+            return
     if not _are_lines(payloads):
         for text in payloads.cast(pa.binary()).to_pylist():
             _check_payload(text)
@@ -324,6 +333,8 @@ def _header_text(pairs: list[tuple[str, str | None]] | None) -> str:
 
 def _check_size(rows: pa.RecordBatch) -> None:
     """Raise InvalidError if a record would be larger than a log takes."""
+    if rows.nbytes <= RECORD_BYTES_MAX:
+        return
     total = np.zeros(rows.num_rows, np.int64)
     for column in rows.columns:
         if not pa.types.is_timestamp(column.type):

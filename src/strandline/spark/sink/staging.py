@@ -15,12 +15,16 @@ from strandline.spark.sink.place import StagedFile, StagingFolder
 from strandline.spark.sink.rows import KEY, TOPIC, TopicRows, too_large, topic_rows
 from strandline.values import RECORD_BYTES_MAX, InvalidError
 
-BLOCK_ROWS: Final = 16_384
-BLOCK_BYTES: Final = 4 * 1024 * 1024
+#: As much as is appended at once, so that nothing has to be joined then.
+BLOCK_ROWS: Final = 32_768
+BLOCK_BYTES: Final = 8 * 1024 * 1024
 #: What a task holds in memory at most, of all partitions together.
 HELD_BYTES: Final = 64 * 1024 * 1024
 #: After so much a file is finished and the next one begun: an object is put from memory.
 FILE_BYTES: Final = 64 * 1024 * 1024
+
+#: What an Arrow stream has besides its schema and its batch, with room to spare.
+_STREAM_ENDS: Final = 256
 
 _compute: Any = pc
 
@@ -161,14 +165,16 @@ class Stager:
         return shape
 
     def _hold(self, topic: int, partition: int, rows: pa.RecordBatch) -> None:
+        size = rows.nbytes
+        held = self._held.get((topic, partition))
+        if held and (held.rows + rows.num_rows > BLOCK_ROWS or held.bytes + size > BLOCK_BYTES):
+            self._flush(topic, partition)
         held = self._held.setdefault((topic, partition), _Held())
         held.batches.append(rows)
         held.rows += rows.num_rows
-        held.bytes += rows.nbytes
-        self._held_bytes += rows.nbytes
-        if held.rows >= BLOCK_ROWS or held.bytes >= BLOCK_BYTES:
-            self._flush(topic, partition)
-        elif self._held_bytes > HELD_BYTES:
+        held.bytes += size
+        self._held_bytes += size
+        if self._held_bytes > HELD_BYTES:
             self._flush_all()
 
     def _flush_all(self) -> None:
@@ -179,10 +185,7 @@ class Stager:
         held = self._held.pop((topic, partition))
         self._held_bytes -= held.bytes
         rows = pa.concat_batches(held.batches)
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, rows.schema) as stream:
-            stream.write_batch(rows)
-        content = sink.getvalue()
+        content = _packed(rows)
         if self._size is None:
             self._begin_file()
         at = self._size or 0
@@ -204,6 +207,16 @@ class Stager:
         if self._size is not None:
             self._files[-1].finish()
             self._size = None
+
+
+def _packed(rows: pa.RecordBatch) -> pa.Buffer:
+    """Return an Arrow stream of one batch."""
+    size = pa.ipc.get_record_batch_size(rows) + rows.schema.serialize().size + _STREAM_ENDS
+    made = pa.allocate_buffer(size)
+    sink = pa.FixedSizeBufferWriter(made)
+    with pa.ipc.new_stream(sink, rows.schema) as stream:
+        stream.write_batch(rows)
+    return made.slice(0, sink.tell())
 
 
 def _pieces(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

@@ -1,7 +1,5 @@
 """What Spark calls to write, in its tasks and beside its driver, each in a process of its own."""
 
-import contextlib
-import gc
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -21,6 +19,7 @@ from strandline.spark.sink.committing import JOB_PREFIX, abort, commit, sweep
 from strandline.spark.sink.rows import TOPIC, topic_rows
 from strandline.spark.sink.settings import SinkSettings
 from strandline.spark.sink.staging import Staged, Stager
+from strandline.spark.unhurried import unhurried
 from strandline.values import InvalidError, Mode
 
 
@@ -75,18 +74,6 @@ class StreamWriter(DataSourceStreamArrowWriter):
         _abort(self.settings, messages)
 
 
-@contextlib.contextmanager
-def _unhurried() -> Iterator[None]:
-    """Let the collector rest: events by the hundred thousand are no garbage, and no cycles."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
-
-
 def _prepare(settings: SinkSettings, schema: StructType) -> None:
     """Raise InvalidError before anything runs, if the frame cannot be written; sweep."""
     names = schema.fieldNames()
@@ -101,7 +88,7 @@ def _prepare(settings: SinkSettings, schema: StructType) -> None:
 def _staged(
     settings: SinkSettings, identity: BatchIdentity, batches: Iterator[pa.RecordBatch]
 ) -> StagedMessage:
-    with _unhurried(), open_log(settings.url, mode=Mode.READ) as log:
+    with unhurried(), open_log(settings.url, mode=Mode.READ) as log:
         stager = Stager(
             log,
             settings.place.folder(log.id, identity.app),
@@ -116,7 +103,7 @@ def _staged(
 
 
 def _commit(settings: SinkSettings, identity: BatchIdentity, messages: Messages) -> None:
-    with _unhurried(), open_log(settings.url) as log:
+    with unhurried(), open_log(settings.url) as log:
         folder = settings.place.folder(log.id, identity.app)
         commit(
             *(log, folder, identity.version, _staged_by(messages)),

@@ -21,6 +21,7 @@ from strandline.spark.source.places import Bounds, SourcePartition, kept_range
 from strandline.spark.source.reading import SourceRead, places_of
 from strandline.spark.source.skipping import filter_bound
 from strandline.spark.source.splits import Extent, Split, plan
+from strandline.spark.unhurried import unhurried
 
 
 class BatchReader(DataSourceReader):
@@ -31,7 +32,7 @@ class BatchReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         options = self.reading.options
-        with self.reading.opened() as log:
+        with unhurried(), self.reading.opened() as log:
             extents = [extent for extent in self._extents(log) if extent.start < extent.end]
             return plan(
                 log,
