@@ -258,4 +258,4 @@ def test_without_the_package_its_extra_is_named() -> None:
     done = subprocess.run(
         [sys.executable, "-c", WITHOUT], capture_output=True, text=True, check=True, timeout=60
     )
-    assert "install strandline with the extra telemetry" in done.stdout
+    assert "with the extra telemetry: pip install" in done.stdout

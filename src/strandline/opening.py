@@ -26,7 +26,7 @@ from strandline.values import (
     parse_log_url,
 )
 from strandline.values.arguments import check_flag, check_path
-from strandline.values.extras import install_command
+from strandline.values.extras import install_command, missing
 from strandline.values.log_url import SCHEMES
 from strandline.values.payloads import Encoder
 
@@ -299,7 +299,7 @@ def _open_postgres(location: str, **options: Any) -> "Store[Any]":
         from strandline.stores.postgres import PostgresStore  # noqa: PLC0415 - An extra.
     except ModuleNotFoundError as error:
         raise InvalidError(
-            "a postgresql: log needs psycopg, install strandline with the extra postgres",
+            missing("psycopg", "postgres"),
             missing=error.name,
         ) from error
     return PostgresStore(f"postgresql:{location}", **options)
@@ -329,7 +329,7 @@ def _open_nats(location: str, **options: Any) -> "Store[Any]":
         from strandline.stores.jetstream import JetStreamStore  # noqa: PLC0415 - An extra.
     except ModuleNotFoundError as error:
         raise InvalidError(
-            "a nats: log needs nats-py, install strandline with the extra nats",
+            missing("nats-py", "nats"),
             missing=error.name,
         ) from error
     return JetStreamStore(f"nats:{location}", **options)
@@ -369,7 +369,7 @@ def _open_kafka(location: str, **options: Any) -> "Store[Any]":
         from strandline.stores.kafka import KafkaStore  # noqa: PLC0415 - An extra.
     except ModuleNotFoundError as error:
         raise InvalidError(
-            "a kafka: log needs confluent-kafka, install strandline with the extra kafka",
+            missing("confluent-kafka", "kafka"),
             missing=error.name,
         ) from error
     return KafkaStore(f"kafka:{location}", **options)
@@ -428,7 +428,7 @@ def _needs_httpx2() -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         raise InvalidError(
-            "a log of a server needs httpx2, install strandline with the extra remote",
+            missing("httpx2", "remote"),
             missing=error.name,
         ) from error
 

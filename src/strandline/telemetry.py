@@ -9,6 +9,7 @@ from strandline.log.event_headers import with_headers
 from strandline.log.results import Value
 from strandline.log.tracing import Tracing
 from strandline.values import Event, InvalidError, Record
+from strandline.values.extras import missing
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
@@ -35,7 +36,7 @@ def tracing_by(telemetry: "bool | TracerProvider | None") -> Tracing | None:
         return _OpenTelemetry(None if telemetry is True else telemetry)
     except ModuleNotFoundError as error:
         raise InvalidError(
-            "telemetry needs opentelemetry-api, install strandline with the extra telemetry",
+            missing("opentelemetry-api", "telemetry"),
             missing=error.name,
         ) from error
 

@@ -1,5 +1,6 @@
 """Consumers, trimming, verifying, tiering, views, the machine."""
 
+import importlib.metadata
 import json
 import os
 import re
@@ -261,6 +262,17 @@ def test_doctor_looks_at_everything_and_says_what_to_do() -> None:
     assert found["python"]["verdict"] == "ok"
     assert all(each["advice"] for each in found.values() if each["verdict"] != "ok")
     assert "verdict" in ran("doctor").stdout
+
+
+def test_doctor_finds_the_client_of_each_extra() -> None:
+    brought = importlib.metadata.requires("strandline") or []
+    named = {re.match(r"[\w.-]+", each)[0] for each in brought}  # type: ignore[index] # It matches.
+    clients = {"confluent-kafka", "duckdb", "nats-py", "obstore", "psycopg", "pyspark", "rich"}
+
+    found = {each["check"]: each["verdict"] for each in ran("doctor", "--json").document["checks"]}
+
+    assert clients <= named
+    assert {each: found.get(each) for each in clients} == dict.fromkeys(clients, "ok")
 
 
 def test_doctor_shows_a_path_that_is_no_utf_8(tmp_path: Path) -> None:

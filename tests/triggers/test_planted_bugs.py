@@ -14,7 +14,14 @@ from strandline.testing import FakeClock
 from strandline.triggers import dispatch, handled_keys, lanes, settling, workers
 from tests.planting import Bug
 from tests.subscriptions import test_dead_letter_tools
-from tests.triggers import calls, test_handled_keys, test_lanes, test_redriving, test_triggers
+from tests.triggers import (
+    calls,
+    test_endings,
+    test_handled_keys,
+    test_lanes,
+    test_redriving,
+    test_triggers,
+)
 
 pytestmark = pytest.mark.heavy
 
@@ -40,11 +47,11 @@ def a_key_that_waits() -> None:
 
 
 def a_stop() -> None:
-    test_triggers.test_a_stop_lets_functions_end(FakeClock())
+    test_endings.test_a_stop_lets_functions_end(FakeClock())
 
 
 def handing_back() -> None:
-    test_triggers.test_what_does_not_end_in_time_is_handed_back(orders(), orders)
+    test_endings.test_what_does_not_end_in_time_is_handed_back(orders(), orders)
 
 
 def any_error() -> None:

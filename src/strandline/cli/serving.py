@@ -12,6 +12,7 @@ from strandline.cli.options import Json, Url, parse_size
 from strandline.cli.screen import flush, show, show_json
 from strandline.clock import SystemClock
 from strandline.values import InvalidError, Mode
+from strandline.values.extras import missing
 from strandline.values.json_forms import moment
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ def server_settings(**limits: Any) -> "ServerSettings":
         from strandline.server.settings import ServerSettings  # noqa: PLC0415 An extra.
     except ModuleNotFoundError as error:
         raise InvalidError(
-            "serving needs more packages, install strandline with the extra server",
+            missing("what serving needs", "server"),
             missing=error.name,
         ) from error
     return ServerSettings(**limits)
@@ -125,7 +126,7 @@ def _run(
         if json:
             show_json({"url": at, "flight": server.flight_url, "log": str(log.id)})
         else:
-            show(f"Serving {described.backend}:{described.location} at {at}  (Ctrl-C ends it)")
+            show(f"Serving {described.location or described.backend} at {at}  (Ctrl-C ends it)")
             show(f"  export STRANDLINE_URL={at}")
             show(f"  console: {at}/console/")
             if server.flight_url is not None:

@@ -8,6 +8,7 @@ from strandline.cli.command import command, new_app
 from strandline.cli.options import Json, Url, existing, opened, parse_age
 from strandline.cli.screen import note, show, show_json, show_table
 from strandline.values import InvalidError, Mode
+from strandline.values.extras import missing
 from strandline.values.json_forms import moment
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ def _table(log: "Log") -> "TokenTable":
         from strandline.server.tokens import TokenTable  # noqa: PLC0415 An extra.
     except ModuleNotFoundError as error:
         raise InvalidError(
-            "tokens need more packages, install strandline with the extra server",
+            missing("what tokens need", "server"),
             missing=error.name,
         ) from error
     return TokenTable(log)
