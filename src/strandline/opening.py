@@ -245,10 +245,7 @@ def place_url(place: object, *, like: str | None = None) -> str:
 
 def url_in(scheme: str, directory: str) -> str:
     """Return the URL of a log of this kind in a directory; InvalidError for no kind of log."""
-    kind = _KINDS.get(scheme) or _registered(scheme)
-    if kind is None:
-        raise InvalidError("there is no such kind of log", backend=scheme, known=sorted(_KINDS))
-    return kind.form.replace("PATH", os.path.join(directory, "log"))
+    return _kind(scheme).form.replace("PATH", os.path.join(directory, "log"))
 
 
 def is_shared(url: str | None = None) -> bool:
@@ -476,21 +473,25 @@ _KINDS: Mapping[str, StoreKind] = {
 
 def _parse(url: object) -> tuple[StoreKind, str]:
     chosen = default_url() if url is None else url
-    if isinstance(chosen, str):
+    if isinstance(chosen, str) and ":" in chosen:
         scheme, _, rest = chosen.partition(":")
-        if scheme in _KINDS and scheme not in SCHEMES:
-            return _KINDS[scheme], rest
-        if scheme not in _KINDS and (registered := _registered(scheme)) is not None:
-            return registered, rest
+        if scheme not in SCHEMES:
+            return _kind(scheme), rest
     scheme, location = parse_log_url(chosen)
     return _KINDS[scheme], location
 
 
-def _registered(name: str) -> StoreKind | None:
-    for point in entry_points(group=STORES_GROUP, name=name):
-        kind: StoreKind = point.load()
+def _kind(scheme: str) -> StoreKind:
+    if scheme in _KINDS:
+        return _KINDS[scheme]
+    brought = {point.name: point for point in entry_points(group=STORES_GROUP)}
+    if scheme in brought:
+        kind: StoreKind = brought[scheme].load()
         return kind
-    return None
+    forms = dict.fromkeys(
+        (*(each.form for each in _KINDS.values()), *(f"{name}:…" for name in brought))
+    )
+    raise InvalidError(f"there is no such kind of log, use {', '.join(forms)}", scheme=scheme)
 
 
 def _not_blank(variable: str, value: str) -> str:

@@ -18,7 +18,8 @@ def test_every_page_is_reached_from_the_first() -> None:
     first = links_of(DOCS / "index.md")
     errors = links_of(DOCS / "reference" / "errors.md")
 
-    assert set(PAGES) <= first | errors
+    missing = set(PAGES) - first - errors
+    assert not missing, f"link these in docs/index.md: {sorted(map(str, missing))}"
 
 
 @pytest.mark.parametrize("page", [DOCS / "index.md", *PAGES], ids=lambda each: each.stem)
@@ -31,7 +32,9 @@ def test_the_menu_of_the_site_has_every_page_once() -> None:
     menu = (DOCS.parent / "mkdocs.yml").read_text().partition("\nnav:\n")[2]
     named = re.findall(r": ([\w./-]+\.md)$", menu, re.MULTILINE)
 
-    assert sorted(named) == sorted(path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md"))
+    pages = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")}
+    assert not pages - set(named), "add these to nav in mkdocs.yml"
+    assert sorted(named) == sorted(pages)
 
 
 def test_no_page_installs_from_an_index_that_does_not_have_it() -> None:

@@ -22,6 +22,9 @@ from strandline.log import (
     Store,
     TransactionalStore,
 )
+from strandline.log.changing_store import ChangingStore
+from strandline.log.sources import SourceStore
+from strandline.log.store import ErasingStore, MovableStore
 from strandline.testing import FakeClock, conformance
 from strandline.values import RECORD_BYTES_MAX, InvalidError, UnavailableError
 from tests.conformance.cases import cases
@@ -115,7 +118,14 @@ def test_the_example_is_short_and_the_page_shows_it() -> None:
 def test_the_page_names_every_call_of_the_port() -> None:
     protocols = (
         *(Store, DurableStore, EvaluatingStore, MeasuredStore, SegmentedStore),
-        *(SelectingStore, TransactionalStore),
+        *(
+            SelectingStore,
+            TransactionalStore,
+            ErasingStore,
+            MovableStore,
+            ChangingStore,
+            SourceStore,
+        ),
     )
     calls = {name for each in protocols for name in dir(each) if not name.startswith("_")}
     table = re.findall(r"^\| (`[a-z_`, ]+`) \|", PAGE.read_text(), re.MULTILINE)
@@ -134,6 +144,11 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delitem(sys.modules, "list_store", raising=False)
     monkeypatch.syspath_prepend(str(tmp_path))
     return tmp_path
+
+
+def test_an_installed_store_is_named_where_a_kind_is_not_known(package: Path) -> None:
+    with pytest.raises(InvalidError, match=r"use memory:, .*http://.*list:…"):
+        sl.open("lisst:orders")
 
 
 def test_an_installed_store_is_opened_by_its_url_with_its_options(package: Path) -> None:
@@ -176,7 +191,7 @@ def test_another_process_finds_the_store_through_its_distribution(package: Path)
 
 
 def test_without_the_distribution_the_scheme_is_unknown() -> None:
-    with pytest.raises(InvalidError, match="list:orders"):
+    with pytest.raises(InvalidError, match=r"scheme=.list."):
         sl.open("list:orders")
 
 
