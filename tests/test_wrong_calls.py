@@ -145,6 +145,25 @@ def test_the_error_of_a_call_that_is_nearly_right_has_the_right_one(
         call(log)
 
 
+@pytest.mark.parametrize(
+    ("settings", "advised"),
+    [
+        ({"partitions": 4}, {"add_partitions"}),
+        ({"partitions": 2, "limit_bytes": 10}, {"change_retention"}),
+        ({"partitions": 3, "retention_age_s": 10}, {"add_partitions", "change_retention"}),
+        ({"partitions": 1}, set()),
+    ],
+)
+def test_a_topic_with_other_settings_tells_what_changes_those_that_differ(
+    settings: dict[str, Any], advised: set[str], log: Any
+) -> None:
+    with pytest.raises(sl.ConflictError) as caught:
+        log.create_topic("orders", **settings)
+
+    told = str(caught.value)
+    assert {each for each in ("add_partitions", "change_retention") if each in told} == advised
+
+
 def test_a_query_that_is_no_function_is_refused(log: Any) -> None:
     wrong: Any = "state"
     with (

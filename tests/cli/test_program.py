@@ -316,3 +316,23 @@ def test_without_its_libraries_it_names_the_extra() -> None:
     assert done.stderr == (
         "strandline: the command line needs: pip install 'path/to/strandline[cli]'\n"
     )
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("consumers", "orders"),
+        pytest.param(("pipeline", "audit", "orders"), marks=pytest.mark.slow),
+    ],
+)
+def test_a_log_that_is_missing_is_named_with_how_to_name_another(words: tuple[str, ...]) -> None:
+    if words[0] == "pipeline":
+        pytest.importorskip("pyspark", reason="Spark is not installed")
+    done = run(*words)
+
+    assert done.code == ExitCode.USAGE
+    assert "--url or STRANDLINE_URL names another" in done.stderr
+    assert "url='file:.strandline/events'" in done.stderr
+
+    elsewhere = run(*words, "--url", "file:./elsewhere", "--json")
+    assert msgspec.json.decode(elsewhere.stderr)["error"]["fields"]["url"] == "file:./elsewhere"

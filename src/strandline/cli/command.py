@@ -6,7 +6,7 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, ParamSpec
 
 import typer
@@ -15,7 +15,7 @@ from typer.exceptions import TyperException
 
 from strandline.cli.exit_codes import ExitCode, code_of
 from strandline.cli.screen import OutputError, flush, note, note_error
-from strandline.values import StrandlineError
+from strandline.values import NO_LOG, InvalidError, StrandlineError
 
 P = ParamSpec("P")
 
@@ -69,7 +69,8 @@ def _guarded(function: Callable[P, None]) -> Callable[P, None]:
         try:
             function(*args, **kwargs)
             flush()
-        except StrandlineError as error:
+        except StrandlineError as caught:
+            error = _naming_the_log(caught, kwargs)
             code = code_of(error)
             with contextlib.suppress(BrokenPipeError, OutputError):
                 flush()
@@ -77,7 +78,7 @@ def _guarded(function: Callable[P, None]) -> Callable[P, None]:
                 note_error(type(error).__name__, str(error), code, error.fields)
             else:
                 note(f"strandline: {type(error).__name__}: {error}")
-            raise typer.Exit(code) from error
+            raise typer.Exit(code) from caught
         except OutputError as error:
             note(f"strandline: standard output cannot be written: {error}")
             _silence_output()
@@ -89,6 +90,21 @@ def _guarded(function: Callable[P, None]) -> Callable[P, None]:
             raise typer.Exit(ExitCode.BROKEN_PIPE) from None
 
     return run
+
+
+def _naming_the_log(error: StrandlineError, options: Mapping[str, object]) -> StrandlineError:
+    """Return `error`; where a command finds no log, one that tells how to name another."""
+    if "url" not in options or not str(error).startswith(NO_LOG):
+        return error
+    from strandline.opening import default_url  # noqa: PLC0415 Takes long to import.
+
+    url = options["url"] or default_url()
+    return InvalidError(
+        "there is no log here, `strandline create` makes one, and --url or STRANDLINE_URL"
+        " names another",
+        url=url,
+        **error.fields,
+    )
 
 
 def _silence_output() -> None:

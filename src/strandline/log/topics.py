@@ -73,11 +73,22 @@ def check_same_settings(name: str, known: TopicSettings, wanted: TopicSettings) 
         return
     raise ConflictError(
         "the topic exists with other settings (None is no limit), pass the same,"
-        " change its limits with change_retention, or choose another name",
+        f"{_how_to_change(known, wanted)} or choose another name",
         topic=name,
         **known.unlike(wanted),
         **{f"{setting}_asked": value for setting, value in wanted.unlike(known).items()},
     )
+
+
+def _how_to_change(known: TopicSettings, wanted: TopicSettings) -> str:
+    """Return what makes the topic as it is wanted, of what can be changed at all."""
+    differing = known.unlike(wanted)
+    advice = ""
+    if wanted.partitions > known.partitions:
+        advice = " add partitions with add_partitions (`strandline add-partitions`),"
+    if differing.keys() & {"retention_age_s", "retention_bytes", "limit_bytes"}:
+        advice += " change its limits with change_retention (`strandline retention`),"
+    return advice
 
 
 def name_of(topic: TopicName, tenant: Tenant | None) -> tuple[Tenant | None, str]:

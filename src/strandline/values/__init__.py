@@ -46,7 +46,7 @@ from strandline.values.limits import (
     RECORD_BYTES_MAX,
     REQUEST_RECORDS_MAX,
 )
-from strandline.values.log_url import LogUrl, parse_log_url
+from strandline.values.log_url import NO_LOG, LogUrl, parse_log_url
 from strandline.values.mode import Mode, ModeName
 from strandline.values.names import (
     check_case_twin,
@@ -96,6 +96,7 @@ __all__ = [
     "IDEMPOTENCY_KEYS_KEPT",
     "IDENTITY_AGE_S",
     "LATEST",
+    "NO_LOG",
     "PRODUCER_SEQUENCES_KEPT",
     "RECORD_BYTES_MAX",
     "REQUEST_RECORDS_MAX",

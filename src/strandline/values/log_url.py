@@ -8,6 +8,8 @@ from strandline.values.errors import InvalidError
 from strandline.values.names import check_text
 
 SCHEMES: Final = ("memory", "file", "sqlite")
+#: What the error says for a path where there is nothing.
+NO_LOG: Final = "there is no log here, mode='write' or `strandline create` makes one"
 _MEMORY = ":memory:"
 
 

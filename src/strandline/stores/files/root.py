@@ -18,7 +18,7 @@ from strandline.stores.disk_reserve import DiskReserve
 from strandline.stores.file_errors import unavailable
 from strandline.stores.files import checked
 from strandline.stores.open_file import OpenFile
-from strandline.values import InvalidError, Mode, UnavailableError
+from strandline.values import NO_LOG, InvalidError, Mode, UnavailableError
 
 KIND = "log"
 IDENTITY = "strandline"
@@ -160,10 +160,7 @@ class Root:
         try:
             return checked.load(self.io, self._identity_path, KIND, _Identity).id
         except (FileNotFoundError, NotADirectoryError) as error:
-            raise InvalidError(
-                "there is no log here, mode='write' or `strandline create` makes one",
-                path=self.path,
-            ) from error
+            raise InvalidError(NO_LOG, path=self.path) from error
 
 
 @holding

@@ -34,6 +34,7 @@ from strandline.stores.sqlite.tables import (
     read_log_id,
 )
 from strandline.values import (
+    NO_LOG,
     FailedError,
     InvalidError,
     Mode,
@@ -111,10 +112,7 @@ class Database:
         if self.mode is Mode.WRITE:
             self._create()
         elif not self.io.exists(self.path):
-            raise InvalidError(
-                "there is no log here, mode='write' or `strandline create` makes one",
-                path=self.path,
-            )
+            raise InvalidError(NO_LOG, path=self.path)
 
     # --- reading ---
 
