@@ -4,6 +4,8 @@ from pathlib import Path
 
 from tools.torture_table import PAGE, written
 from torture.counts import Counts, Run, load, table
+from torture.mutants import outcomes
+from torture.mutants.outcomes import Outcome
 
 MONDAY = Run("2026-11-16", "aaaaaaaa")
 TUESDAY = Run("2026-11-17", "bbbbbbbb")
@@ -39,3 +41,14 @@ def test_a_full_count_has_no_seeds_left(tmp_path: Path) -> None:
 
 def test_the_page_shows_the_counts_that_are_stored() -> None:
     assert PAGE.read_text() == written(PAGE.read_text()), "run make pages"
+
+
+def test_mutants_are_counted_for_each_room() -> None:
+    noticed = Outcome("writes/drain.py:f", 1, "a < b", "a <= b", "test_a", "quick", MONDAY)
+    survivor = Outcome("writes/drain.py:g", 2, "0", "1", None, "rest", TUESDAY)
+    other = Outcome("log/terms.py:h", 3, "0", "1", None, "quick", TUESDAY)
+
+    assert outcomes.table([noticed, survivor, other]).splitlines()[2:] == [
+        "| `log` | 1 | 0 | 0% | 0 of 1 |",
+        "| `writes` | 2 | 1 | 50% | 1 of 1 |",
+    ]

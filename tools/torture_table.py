@@ -1,4 +1,4 @@
-"""The counts of tortures in docs/reference/guarantees.md, from torture/counts.json.
+"""The counts of tortures and mutants in docs/reference/guarantees.md, from torture/*.json.
 
 python -m tools.torture_table     write them again
 """
@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 from torture.counts import load, table
+from torture.mutants import outcomes
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "guarantees.md"
 
@@ -15,7 +16,7 @@ _BLOCK = re.compile(r"(<!-- tortures -->\n).*?(<!-- end of tortures -->)", re.DO
 
 def written(page: str) -> str:
     """Return the page with the counts of today."""
-    block = table(load())
+    block = f"{table(load())}\n{outcomes.table(outcomes.load())}"
     made, count = _BLOCK.subn(lambda found: f"{found[1]}\n{block}\n{found[2]}", page)
     assert count == 1, "the page has one place for the table"
     return made

@@ -8,19 +8,18 @@ import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from itertools import chain, zip_longest
-from pathlib import Path
 
 import msgspec
 import pytest
 
-from torture.counts import ROOT, Run, this_run
+from torture.counts import ROOT, this_run
 from torture.mutants.changes import Change, changes
 from torture.mutants.coverage import Covered
+from torture.mutants.outcomes import Outcome, load, save
 from torture.mutants.trial import functions_of, mutated, noticed_by
 
 SOURCE = ROOT / "src" / "strandline"
 ROOMS = ("writes", "log", "subscriptions")
-OUTCOMES = ROOT / "torture" / "mutants.json"
 #: How many mutants are the full count.
 FULL = 1_000
 #: What the tests of one mutant take together at most, where none fails.
@@ -39,20 +38,6 @@ class Mutant(msgspec.Struct, frozen=True):
     def function(self) -> str:
         """Return the name under which a test covers it."""
         return f"{self.file}:{self.change.function}"
-
-
-class Outcome(msgspec.Struct, frozen=True):
-    """What became of one mutant."""
-
-    function: str
-    line: int
-    before: str
-    after: str
-    noticed_by: str | None
-    """The test that failed; None if the mutant survived."""
-    stage: str
-    """The last that it was tried in."""
-    run: Run
 
 
 class Sample:
@@ -133,19 +118,6 @@ def mutants() -> list[Mutant]:
         for change in changes(ast.parse(file.read_bytes()))
     )
     return sorted(found, key=lambda each: hashlib.sha256(repr(_name(each)).encode()).digest())
-
-
-def load(path: Path = OUTCOMES) -> list[Outcome]:
-    """Return what became of the mutants so far."""
-    if not path.exists():
-        return []
-    return msgspec.json.decode(path.read_bytes(), type=list[Outcome])
-
-
-def save(outcomes: list[Outcome], path: Path = OUTCOMES) -> None:
-    """Store what became of the mutants, a line for each."""
-    lines = b",\n".join(map(msgspec.json.encode, outcomes))
-    path.write_bytes(b"[\n" + lines + b"\n]\n")
 
 
 def _name(mutant: Mutant) -> tuple[str, str, str]:
