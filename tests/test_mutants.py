@@ -51,7 +51,7 @@ class Trials:
         live = functions_of(file.parent)
         found = {}
         for change in changes(ast.parse(file.read_bytes())):
-            functions, code = mutated(file, change, live)
+            functions, code = mutated(file, file.read_bytes(), change, live)
             name = noticed_by(functions, code, session.items)
             found[f"{change.before} -> {change.after}"] = name and name.partition("::")[2]
         Path("found.json").write_text(json.dumps(found))

@@ -9,8 +9,7 @@ import sys
 
 import pytest
 
-from torture.mutants.coverage import cover
-from torture.mutants.sample import SOURCE, Sample
+from torture.mutants.sample import Sample
 
 #: Tests of what the rooms do; those of the text of sources notice nothing of it.
 _TESTS = (
@@ -42,9 +41,8 @@ class Trials:
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Try mutants until the count is full or the time is over."""
         items = {item.nodeid: item for item in session.items}
-        covered = cover(list(items.values()), SOURCE, self._stage)
         seconds = float(os.environ.get("STRANDLINE_TORTURE_SECONDS") or "inf")
-        Sample(items, covered).run(self._stage, seconds)
+        Sample(self._stage, items).run(seconds)
         return True
 
 

@@ -44,6 +44,7 @@ class Change(NamedTuple):
     which: int
     """Which of the node's changes."""
     line: int
+    """The first of the statement, which is run whenever the node is."""
     before: str
     after: str
 
@@ -51,9 +52,12 @@ class Change(NamedTuple):
 def changes(tree: ast.Module) -> Iterator[Change]:
     """Yield every change of the functions of a module."""
     for name, function in functions(tree):
+        line = function.lineno
         for step, node in enumerate(_nodes(function)):
+            if isinstance(node, ast.stmt):
+                line = node.lineno
             for which, new in enumerate(_others(node)):
-                yield Change(name, step, which, _line(node), _shown(node), _shown(new))
+                yield Change(name, step, which, line, _shown(node), _shown(new))
 
 
 def changed(tree: ast.Module, change: Change) -> ast.Module:
@@ -161,10 +165,6 @@ def _has_a_contrary(test: ast.expr) -> bool:
 
 def _not(test: ast.expr) -> ast.expr:
     return ast.UnaryOp(ast.Not(), test)
-
-
-def _line(node: ast.AST) -> int:
-    return getattr(node, "lineno", 0)
 
 
 def _shown(node: ast.AST) -> str:

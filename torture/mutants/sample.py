@@ -14,7 +14,7 @@ import pytest
 
 from torture.counts import ROOT, this_run
 from torture.mutants.changes import Change, changes
-from torture.mutants.coverage import Covered
+from torture.mutants.coverage import cover
 from torture.mutants.outcomes import Outcome, load, save
 from torture.mutants.trial import functions_of, mutated, noticed_by
 
@@ -43,18 +43,22 @@ class Mutant(msgspec.Struct, frozen=True):
 class Sample:
     """Mutants in an order that is random and the same in each run."""
 
-    def __init__(self, items: Mapping[str, pytest.Item], covered: Mapping[str, Covered]) -> None:
+    def __init__(self, stage: str, items: Mapping[str, pytest.Item]) -> None:
+        self._stage = stage
         self._items = items
-        self._covered = covered
         self._functions = functions_of(SOURCE)
+        # As this process has them: they may be edited while it runs.
+        self._sources = _sources()
+        digest = hashlib.sha256(repr(self._sources).encode()).hexdigest()[:12]
+        self._covered = cover(list(items.values()), SOURCE, ROOMS, f"{stage}-{digest}")
 
-    def run(self, stage: str, seconds: float) -> None:
+    def run(self, seconds: float) -> None:
         """Try mutants until all of the stage are tried, or the time is over."""
         global _trying  # noqa: PLW0603 # What forked processes have without being sent it.
         _trying = self
         end = time.monotonic() + seconds
         outcomes = {(each.function, each.before, each.after): each for each in load()}
-        waiting = _waiting(stage, outcomes)
+        waiting = self._waiting(outcomes)
         run = this_run()
         context = multiprocessing.get_context("fork")
         with ProcessPoolExecutor(os.cpu_count(), mp_context=context) as pool:
@@ -63,24 +67,38 @@ class Sample:
                 for mutant, (fits, name) in zip(part, pool.map(_try, part), strict=True):
                     if fits:
                         shown = (mutant.change.line, mutant.change.before, mutant.change.after)
-                        tried = Outcome(mutant.function, *shown, name, stage, run)
+                        tried = Outcome(mutant.function, *shown, name, self._stage, run)
                         outcomes[_name(mutant)] = tried
                 save(list(outcomes.values()))
                 noticed = sum(each.noticed_by is not None for each in outcomes.values())
                 print(f"{len(outcomes)} mutants, {noticed} noticed", flush=True)
 
+    def _waiting(self, outcomes: Mapping[tuple[str, str, str], Outcome]) -> list[Mutant]:
+        """Return the mutants to try: those that follow in the order, or the survivors."""
+        found = mutants(self._sources)
+        if self._stage == "quick":
+            return [each for each in found if _name(each) not in outcomes][: FULL - len(outcomes)]
+        survivors = {
+            name
+            for name, each in outcomes.items()
+            if each.noticed_by is None and each.stage != self._stage
+        }
+        return [each for each in found if _name(each) in survivors]
+
     def try_mutant(self, mutant: Mutant) -> tuple[bool, str | None]:
         """Return whether the mutant can be made, and the test that noticed it."""
-        functions, code = mutated(SOURCE / mutant.file, mutant.change, self._functions)
+        functions, code = mutated(
+            SOURCE / mutant.file, self._sources[mutant.file], mutant.change, self._functions
+        )
         if code is None:
             return False, None
         return True, noticed_by(functions, code, list(self._chosen(mutant)))
 
     def _chosen(self, mutant: Mutant) -> Iterator[pytest.Item]:
-        """Yield tests that run the function: the quickest of each module first."""
+        """Yield tests that run the line: the quickest of each module first."""
         modules: dict[str, list[tuple[float, str]]] = {}
         for name, covered in self._covered.items():
-            if mutant.function in covered.functions:
+            if covered.runs(mutant.file, mutant.change.line):
                 modules.setdefault(name.partition("::")[0], []).append((covered.seconds, name))
         rounds = zip_longest(*(sorted(tests) for tests in modules.values()))
         left_s = BUDGET_S
@@ -94,30 +112,23 @@ class Sample:
 _trying: Sample
 
 
-def _waiting(stage: str, outcomes: Mapping[tuple[str, str, str], Outcome]) -> list[Mutant]:
-    """Return the mutants to try: those that follow in the order, or the survivors."""
-    found = mutants()
-    if stage == "quick":
-        return [each for each in found if _name(each) not in outcomes][: FULL - len(outcomes)]
-    left = {
-        name for name, each in outcomes.items() if each.noticed_by is None and each.stage != stage
-    }
-    return [each for each in found if _name(each) in left]
-
-
 def _try(mutant: Mutant) -> tuple[bool, str | None]:
     return _trying.try_mutant(mutant)
 
 
-def mutants() -> list[Mutant]:
-    """Return all mutants of the rooms in an order that is random and does not change."""
-    files = (file for room in ROOMS for file in sorted((SOURCE / room).rglob("*.py")))
+def mutants(sources: Mapping[str, bytes]) -> list[Mutant]:
+    """Return all mutants in an order that is random and does not change."""
     found = (
-        Mutant(str(file.relative_to(SOURCE)), change)
-        for file in files
-        for change in changes(ast.parse(file.read_bytes()))
+        Mutant(file, change)
+        for file, source in sources.items()
+        for change in changes(ast.parse(source))
     )
     return sorted(found, key=lambda each: hashlib.sha256(repr(_name(each)).encode()).digest())
+
+
+def _sources() -> dict[str, bytes]:
+    files = (file for room in ROOMS for file in sorted((SOURCE / room).rglob("*.py")))
+    return {str(file.relative_to(SOURCE)): file.read_bytes() for file in files}
 
 
 def _name(mutant: Mutant) -> tuple[str, str, str]:

@@ -28,11 +28,13 @@ def functions_of(source: Path) -> Functions:
     return found
 
 
-def mutated(file: Path, change: Change, functions: Functions) -> tuple[list[FunctionType], Any]:
+def mutated(
+    file: Path, source: bytes, change: Change, functions: Functions
+) -> tuple[list[FunctionType], Any]:
     """Return the functions that the change concerns, and their changed code; none where the
     change makes no code that can take its place.
     """
-    tree = changed(ast.parse(file.read_bytes()), change)
+    tree = changed(ast.parse(source), change)
     module = compile(tree, str(file), "exec", dont_inherit=True)
     for code in _codes(module):
         if code.co_qualname == change.function:

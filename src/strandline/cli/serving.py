@@ -10,6 +10,7 @@ import typer
 from strandline.cli.command import command
 from strandline.cli.options import Json, Url, parse_size
 from strandline.cli.screen import flush, show, show_json
+from strandline.cli.settings_file import Config
 from strandline.clock import SystemClock
 from strandline.values import InvalidError, Mode
 from strandline.values.extras import missing
@@ -30,6 +31,27 @@ FlightPort = Annotated[
     ),
 ]
 
+BodyMax = Annotated[
+    str,
+    typer.Option(
+        metavar="SIZE",
+        envvar="STRANDLINE_BODY_MAX",
+        help="How large the body of a request may be.",
+    ),
+]
+Drain = Annotated[
+    int,
+    typer.Option(
+        metavar="SECONDS", min=1, envvar="STRANDLINE_DRAIN", help="How long an end may take."
+    ),
+]
+ReadOnly = Annotated[
+    bool,
+    typer.Option(
+        "--read-only", envvar="STRANDLINE_READ_ONLY", help="Open the log for reading alone."
+    ),
+]
+
 
 @command(
     "serve",
@@ -39,6 +61,7 @@ FlightPort = Annotated[
 )
 def serve(
     *,
+    config: Config = None,
     url: Url = None,
     host: Annotated[
         str, typer.Option(metavar="ADDRESS", envvar="STRANDLINE_HOST", help="Where to listen.")
@@ -66,15 +89,9 @@ def serve(
             help="On loopback, too: behind a proxy.",
         ),
     ] = False,
-    body_max: Annotated[
-        str, typer.Option(metavar="SIZE", help="How large the body of a request may be.")
-    ] = "32MiB",
-    drain: Annotated[
-        int, typer.Option(metavar="SECONDS", min=1, help="How long an end may take.")
-    ] = 20,
-    read_only: Annotated[
-        bool, typer.Option("--read-only", help="Open the log for reading alone.")
-    ] = False,
+    body_max: BodyMax = "32MiB",
+    drain: Drain = 20,
+    read_only: ReadOnly = False,
     json: Json = False,
 ) -> None:
     """Serve a log over HTTP, and Arrow Flight, until SIGTERM or Ctrl-C.
@@ -82,6 +99,7 @@ def serve(
     On loopback no token is needed. Any other address takes TLS, and then each request a
     token, see `strandline token create`. What it serves is described at /openapi.json.
     """
+    del config  # Its values are in the other arguments.
     settings = server_settings(
         needs_token=require_token, body_bytes_max=parse_size(body_max), drain_s=float(drain)
     )

@@ -1,0 +1,51 @@
+"""Options of `strandline serve` in a TOML file."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.program import run
+from tests.server.processes import ServerProcess
+
+
+@pytest.mark.parametrize(("variable", "status"), [(None, 413), ("4KiB", 201)])
+def test_a_file_holds_where_neither_option_nor_variable_is_given(
+    variable: str | None, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = tmp_path / "serve.toml"
+    settings.write_text('port = 1\nbody-max = "1KiB"\nread_only = false\n')
+    if variable is not None:
+        monkeypatch.setenv("STRANDLINE_BODY_MAX", variable)
+
+    with (
+        ServerProcess(str(tmp_path / "log"), 0, "--config", str(settings)) as server,
+        server.client() as client,
+    ):
+        client.put("/v1/topics/orders", json={})
+        large = {"kind": "placed", "payload": {"text": "x" * 2000}}
+        answer = client.post("/v1/topics/orders/records", json=large)
+
+    assert server.port != 1
+    assert answer.status_code == status
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("prot = 1", "prot, known are"),
+        ("port = ", "is no TOML"),
+        ('port = "many"', "--port"),
+        (None, "cannot be read"),
+    ],
+)
+def test_a_file_that_is_wrong_is_refused_with_what_is_wrong(
+    text: str | None, says: str, tmp_path: Path
+) -> None:
+    settings = tmp_path / "serve.toml"
+    if text is not None:
+        settings.write_text(text)
+
+    done = run("serve", "--config", str(settings))
+
+    assert done.code == 2
+    assert says in " ".join(done.stderr.split())
