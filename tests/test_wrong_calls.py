@@ -104,6 +104,18 @@ WRONG: list[tuple[str, Callable[[Any], object]]] = [
     ("as_uri", lambda log: tier(log, "orders", Path("cold"))),  # type: ignore[arg-type]
     # Values and times of another type.
     (r"write Event\(kind, payload\)", lambda log: log.append("orders", {"id": 1})),
+    (
+        r"this topic holds events, make one .* Event\(kind, payload\): kind='event' type='bytes'",
+        lambda log: log.append("orders", b"x"),
+    ),
+    (
+        "its partitions are 0 to 1: partition=9",
+        lambda log: log.append("orders", sl.Event("a"), partition=9),
+    ),
+    ("its partitions are 0 to 1", lambda log: log.subscribe("orders", partitions=[9])),
+    (r"start=\{0: 17, 1: 4\}", lambda log: log.subscribe("orders", start=0)),
+    (r"log.marks\(topic, partition\).low", lambda log: log.read("orders", 0, sl.EARLIEST)),
+    (r"log.marks\(topic, partition\).high", lambda log: log.read("orders", 0, sl.LATEST)),
     (r"moment.timestamp\(\) \* 1_000_000", lambda log: log.offset_at("orders", 0, NOW)),
     (
         "retention_age_s is a whole number",
@@ -154,7 +166,7 @@ def test_the_error_of_a_call_that_is_nearly_right_has_the_right_one(
         ({"partitions": 1}, set()),
     ],
 )
-def test_a_topic_with_other_settings_tells_what_changes_those_that_differ(
+def test_a_topic_with_other_settings_names_what_changes_those_that_differ(
     settings: dict[str, Any], advised: set[str], log: Any
 ) -> None:
     with pytest.raises(sl.ConflictError) as caught:
@@ -257,3 +269,26 @@ def test_a_forked_child_leaves_the_triggers_and_views_of_its_parent_alone(tmp_pa
             assert runner.is_running
 
     assert os.waitstatus_to_exitcode(status) == 0
+
+
+@pytest.mark.parametrize("mode", ["read", "consume"])
+def test_an_append_in_a_lower_mode_names_the_one_it_needs(tmp_path: Path, mode: Any) -> None:
+    url = f"file:{tmp_path / 'log'}"
+    with sl.open(url) as log:
+        log.create_topic("orders")
+
+    with (
+        sl.open(url, mode=mode) as log,
+        pytest.raises(sl.InvalidError, match=f"open it with mode='write': mode='{mode}'"),
+    ):
+        log.append("orders", sl.Event("a"))
+
+
+def test_a_file_that_is_no_database_and_a_missing_folder_are_named(tmp_path: Path) -> None:
+    text = tmp_path / "text.db"
+    text.write_text("no database " * 100)
+
+    with pytest.raises(sl.CorruptError, match="this file is no SQLite database"):
+        sl.open(f"sqlite:{text}")
+    with pytest.raises(sl.InvalidError, match="the folder of this database is missing"):
+        sl.open(f"sqlite:{tmp_path / 'nodir' / 'a.db'}")

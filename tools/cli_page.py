@@ -132,7 +132,8 @@ def _row(parameter: Any) -> str:
         takes = "" if parameter.is_flag else f" {_name(parameter)}"
         named = ", ".join(f"`{each}{takes}`" for each in parameter.opts)
     given = parameter.default
-    is_told = given is not None and not isinstance(given, bool) and not callable(given)
+    is_value = given not in (None, "") and not isinstance(given, bool) and not callable(given)
+    is_told = is_value and "without it " not in (parameter.help or "").lower()
     told = f" Without it: `{getattr(given, 'value', given)}`." if is_told else ""
     return f"| {_escaped(named)} | {_escaped(parameter.help or '')}{told} |"
 

@@ -2,6 +2,7 @@
 
 import os
 import re
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -124,6 +125,9 @@ def _tell_files(console: Console, plan: Plan) -> None:
     }
     for name, path in names.items():
         console.print(f"[bold]{name:16}[/] {shown(plan.path(path))}", soft_wrap=True)
+    where = "$DEMO_URL" if plan.elsewhere else f"file:{shown(plan.path('events'))}"
+    program = shown(os.path.join(sys.prefix, "bin", "strandline"))
+    console.print(f"[bold]{'open the log':16}[/] {program} console {where}", soft_wrap=True)
 
 
 def shown(path: str) -> str:

@@ -336,3 +336,15 @@ def test_a_log_that_is_missing_is_named_with_how_to_name_another(words: tuple[st
 
     elsewhere = run(*words, "--url", "file:./elsewhere", "--json")
     assert msgspec.json.decode(elsewhere.stderr)["error"]["fields"]["url"] == "file:./elsewhere"
+
+
+@pytest.mark.parametrize("typed", [["--url", "{}"], ["--url={}"], ["{}"]])
+def test_a_url_that_is_an_argument_is_taken_as_an_option_too(typed: list[str]) -> None:
+    place = "https://log.example"
+    shown = run("console", *(each.format(place) for each in typed), "--no-browser", "--json")
+    assert shown.document == {"link": f"{place}/console/"}
+
+    looked = run("doctor", *(each.format("memory:") for each in typed))
+    assert "such a log is on no server" in looked.stderr
+
+    assert "No such option: --url" in run("doctor", "--url").stderr

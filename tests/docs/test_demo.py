@@ -82,6 +82,7 @@ def test_the_demo_balances_and_a_planted_loss_or_repeat_does_not(tmp_path: Path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "The account balances: lost 0, repeated 0" in done.stdout
     assert "killed in the middle" in done.stdout
+    assert f"strandline console file:{folder / 'events'}\n" in done.stdout
     link = r"Look at it while it runs: http://127\.0\.0\.1:\d+/console/\n"
     assert re.fullmatch(link, done.stderr), "progress is for terminals only"
     assert "the slowest step" in done.stdout

@@ -227,6 +227,7 @@ def test_wrong_forms_levels_and_partitions_are_refused(
 
     octets = append(http, topic, content=b"x", headers={"content-type": "application/octet-stream"})
     assert octets.status_code == 415
+    assert "application/json, application/x-ndjson" in octets.json()["detail"]
     assert append(http, topic, json=event, params={"durability": "durable"}).status_code == 400
     assert append(http, topic, json=event, params={"durability": "best"}).status_code == 400
     assert append(http, topic, json=event, params={"partition": 7}).status_code == 400

@@ -132,7 +132,7 @@ def test_a_log_that_is_only_read_forbids_appends(
 
     for answer in answers:
         assert answer.status_code == 403
-        assert answer.json()["detail"].endswith("does not allow this: mode='read'")
+        assert answer.json()["detail"].endswith("open it with mode='write': mode='read'")
 
 
 def test_requests_that_could_be_read_in_two_ways_are_refused(impatient: Served, log: Log) -> None:

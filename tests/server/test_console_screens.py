@@ -96,6 +96,16 @@ def test_empty_screens_say_what_to_do_next(browser: Any, serve: Callable[..., Se
     log.close()
 
 
+def test_a_tail_without_new_records_names_the_place_of_older_ones(tab: Tab, shop: Served) -> None:
+    log_of(shop).create_topic("old")
+    log_of(shop).append("old", Event("a"))
+    page = tab.open(shop.url, "tail?topic=old")
+    shown(page, "for older ones choose the oldest record under From")
+
+    page.get_by_label("From").select_option("earliest")
+    page.wait_for_function("document.querySelector('.tail-line').innerText.endsWith('1 record')")
+
+
 def test_a_tail_is_paused_and_resumed_without_loss(tab: Tab, shop: Served) -> None:
     log = log_of(shop)
     log.create_topic("paused", partitions=2)

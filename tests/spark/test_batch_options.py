@@ -372,6 +372,13 @@ def test_a_misspelt_option_names_the_nearest(log: sl.Log, url: str, name: str) -
         rows(url, subscribe="t", **{misspelt: "1"})
 
 
+def test_the_option_topic_of_a_read_is_subscribe(log: sl.Log, url: str) -> None:
+    log.create_topic("t")
+
+    with pytest.raises(sl.InvalidError, match=r"did you mean subscribe\?"):
+        rows(url, topic="t")
+
+
 def test_a_strange_option_lists_what_there_is(log: sl.Log, url: str) -> None:
     log.create_topic("t")
 

@@ -140,6 +140,12 @@ def first_sentence(text: str) -> str:
 class HelpedCommand(TyperCommand):
     """A command whose arguments are shown as they are typed: `append TOPIC [PAYLOAD]...`."""
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """See click: take `--url URL`, as most commands do, where the URL is an argument."""
+        if any(each.metavar == "[URL]" for each in self._arguments()):
+            args = _url_as_argument(args)
+        return super().parse_args(ctx, args)
+
     def collect_usage_pieces(self, ctx: Any) -> list[str]:  # noqa: ARG002 # As click calls it.
         """See click: the words of the first line."""
         return ["[OPTIONS]", *(each.metavar for each in self._arguments())]
@@ -159,3 +165,9 @@ class HelpedCommand(TyperCommand):
 
     def _arguments(self) -> list[Any]:
         return [each for each in self.params if each.param_type_name == "argument"]
+
+
+def _url_as_argument(args: list[str]) -> list[str]:
+    """Return what was typed without the word `--url` before, or at the head of, a value."""
+    taken = [each.removeprefix("--url=") for each in args]
+    return [each for each in taken[:-1] if each != "--url"] + taken[-1:]

@@ -23,7 +23,7 @@ _REMOTE = ("http://", "https://")
 def console(
     url: Annotated[
         str | None,
-        typer.Argument(metavar="URL", help="The log, or the address of a server that runs."),
+        typer.Argument(metavar="[URL]", help="The log, or the address of a server that runs."),
     ] = None,
     *,
     browser: Annotated[

@@ -240,7 +240,7 @@ class Access:
         """Raise unless a call that needs this mode may be made."""
         self._store.check_open()
         if _RANK[self._store.mode] < _RANK[least]:
-            raise self.not_allowed()
+            raise self.not_allowed(least)
 
     def check_may_append(self, topic: TopicName) -> None:
         """Raise unless the mode allows to append to this topic."""
@@ -248,7 +248,7 @@ class Access:
         if mode is Mode.WRITE:
             return
         if mode is Mode.READ or not is_internal_name(name_of(topic, None)[1]):
-            raise self.not_allowed()
+            raise self.not_allowed(Mode.WRITE)
 
     def check_durable_only(self, *, durable_only: bool) -> None:
         """Raise InvalidError for what is durable only, where nothing ever is."""
@@ -258,8 +258,9 @@ class Access:
                 durability_max=str(self._store.capabilities.durability_max),
             )
 
-    def not_allowed(self) -> InvalidError:
-        """Return the error for a call that the mode does not allow."""
+    def not_allowed(self, least: Mode) -> InvalidError:
+        """Return the error for a call that needs this mode."""
         return InvalidError(
-            "the log was opened in a mode that does not allow this", mode=str(self._store.mode)
+            f"the log was opened in a mode that does not allow this, open it with mode='{least}'",
+            mode=str(self._store.mode),
         )

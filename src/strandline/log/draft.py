@@ -18,6 +18,11 @@ from strandline.values.names import check_text
 
 # Members of an enumeration are slow to look up, and so is what makes a named tuple.
 _EVENT = ValueKind.EVENT
+_HOLDS = {
+    ValueKind.EVENT: "this topic holds events, make one of the value with Event(kind, payload)",
+    ValueKind.BYTES: "this topic holds bytes, append bytes or use a topic of events",
+    ValueKind.BATCH: "this topic holds batches, append a pyarrow.RecordBatch",
+}
 _new: Any = tuple.__new__
 
 
@@ -62,9 +67,7 @@ def draft(value: Value, key: str | None, kind: ValueKind, bytes_max: int) -> Dra
     elif kind_of(value) is kind:
         size += _size_bytes(value)
     else:
-        raise InvalidError(
-            "this topic holds values of another kind", kind=str(kind), type=type(value).__name__
-        )
+        raise InvalidError(_HOLDS[kind], kind=str(kind), type=type(value).__name__)
     if size > bytes_max:
         raise InvalidError(
             "this record is too large, split it or open the log with a higher record_bytes_max",

@@ -213,7 +213,8 @@ class Quotas:
         self._check_here()
         if self._store.mode is not Mode.WRITE:
             raise InvalidError(
-                "the log was opened in a mode that does not allow this", mode=str(self._store.mode)
+                "the log was opened in a mode that does not allow this, open it with mode='write'",
+                mode=str(self._store.mode),
             )
         check_options("set_quota", named, QuotaLimits.__optional_keys__)
         limits = {

@@ -3,7 +3,15 @@
 from collections.abc import Iterable
 from typing import NamedTuple, TypedDict
 
-from strandline.values import InvalidError, Marks, Offset, Topic, TrimmedError
+from strandline.values import (
+    EARLIEST,
+    InvalidError,
+    Marks,
+    Offset,
+    Start,
+    Topic,
+    TrimmedError,
+)
 from strandline.values.arguments import check_flag, check_limit, check_whole
 from strandline.values.options import check_options
 
@@ -14,6 +22,15 @@ class ReadLimits(TypedDict, total=False):
     records_max: int | None
     bytes_max: int | None
     durable_only: bool
+
+
+def _checked_start(start: object) -> int:
+    if isinstance(start, Start):
+        mark = "low" if start is EARLIEST else "high"
+        raise InvalidError(
+            f"a read starts at an offset, pass log.marks(topic, partition).{mark}", start=str(start)
+        )
+    return check_whole("start", start)
 
 
 class ReadRange(NamedTuple):
@@ -33,7 +50,7 @@ class ReadRange(NamedTuple):
             check_flag("durable_only", durable_only)
             return self
         return ReadRange(
-            check_whole("start", start),
+            _checked_start(start),
             check_limit("end", end),
             check_limit("records_max", records_max),
             check_limit("bytes_max", bytes_max),

@@ -189,7 +189,9 @@ def check_partition(partition: object, partitions: int) -> Partition:
     number = check_whole("partition", partition)
     if number >= partitions:
         raise InvalidError(
-            "the topic has no such partition", partition=number, partitions=partitions
+            f"the topic has no such partition, its partitions are 0 to {partitions - 1}",
+            partition=number,
+            partitions=partitions,
         )
     return Partition(number)
 

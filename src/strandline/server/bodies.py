@@ -67,6 +67,11 @@ class Values(NamedTuple):
     keys: Sequence[str | None] | None = None
 
 
+_TAKEN: Final = {
+    ValueKind.EVENT: (JSON, NDJSON, CLOUD_EVENT, CLOUD_EVENTS, ARROW),
+    ValueKind.BYTES: (OCTETS, JSON, NDJSON, ARROW),
+    ValueKind.BATCH: (ARROW,),
+}
 _event: Final = msgspec.json.Decoder(AppendedEvent).decode
 _events: Final = msgspec.json.Decoder(list[AppendedEvent]).decode
 _large_event: Final = msgspec.json.Decoder(_LargeEvent).decode
@@ -96,7 +101,8 @@ def values_of(
         return Values([body], None if key is None else [key])
     if media == ARROW:
         return _from_arrow(body, kind, key, bytes_max)
-    raise RequestError(415, f"a topic of kind {kind} does not take a body of this type")
+    taken = ", ".join(_TAKEN[kind])
+    raise RequestError(415, f"a topic of kind {kind} takes a body of {taken}, not of this type")
 
 
 def _from_text(

@@ -40,6 +40,8 @@ STREAM_ONLY = (
 #: How long a stream waits for `minOffsetsPerTrigger` records, by default.
 TRIGGER_DELAY_S = 900.0
 
+#: What people write for `subscribe`.
+_TOPIC_NAMES = ("topic", "topics")
 _DELAY = re.compile(r"(\d+)\s*(ms|s|m|min|h|d)")
 _UNIT_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 
@@ -131,7 +133,10 @@ class Options:
 
 
 def _unknown(name: str, names: Mapping[str, str]) -> InvalidError:
-    near = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.5)
+    if name.lower() in _TOPIC_NAMES and "topic" not in names:
+        near = ["subscribe"]
+    else:
+        near = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.5)
     if near:
         return InvalidError(f"there is no such option, did you mean {names[near[0]]}?", option=name)
     return InvalidError("there is no such option", option=name, known=sorted(names.values()))

@@ -160,7 +160,10 @@ def checked_place(topics: Mapping[Topic, int], topic: Topic, partition: object) 
     if number is not None and 0 <= number < count:
         return TopicPartition(topic, Partition(number))
     raise InvalidError(
-        "this topic has no such partition", topic=topic.name, partition=partition, partitions=count
+        f"this topic has no such partition, its partitions are 0 to {count - 1}",
+        topic=topic.name,
+        partition=partition,
+        partitions=count,
     )
 
 

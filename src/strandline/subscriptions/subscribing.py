@@ -25,6 +25,8 @@ from strandline.values import EARLIEST, InvalidError, Record, Tenant, Topic, par
 from strandline.values.arguments import check_flag, check_items, whole
 from strandline.values.names import check_text
 
+_ONE_FOR_EACH = "an offset is one partition's, pass one for each, as in start={0: 17, 1: 4}"
+
 
 @overload
 def subscribe(
@@ -101,7 +103,7 @@ def subscribe(
     topics, sparse = _topics(log, topic)
     starts = collapse(_asked(topics, start, partitions))
     if isinstance(start, int) and len(starts) > 1:
-        raise InvalidError("an offset is one partition's, give a mapping with one for each")
+        raise InvalidError(_ONE_FOR_EACH, start=start)
     reader = _Reader(consumer, parse_tenant(tenant), markers, durable_only, depth, sparse)
     added = None
     if partitions is None and not isinstance(start, Mapping):

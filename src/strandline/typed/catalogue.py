@@ -125,7 +125,10 @@ class Catalogue:
         """See Scope.evolve."""
         checked = checked_schema(schema)
         if self._log.mode is not Mode.WRITE:
-            raise InvalidError("the log was opened in a mode that does not allow this")
+            raise InvalidError(
+                "the log was opened in a mode that does not allow this, open it with mode='write'",
+                mode=str(self._log.mode),
+            )
         known = self.find(name)
         if known.tenant != self._tenant:
             raise InvalidError(

@@ -20,7 +20,10 @@ def spans_of(
 ) -> Sequence[tuple[Partition, Offset, Offset]]:
     """Return from where to where each partition is replayed, as it is now."""
     if isinstance(start, int) and definition.partitions > 1:
-        raise InvalidError("an offset is one partition's, give a mapping with one for each")
+        raise InvalidError(
+            "an offset is one partition's, pass one for each, as in start={0: 17, 1: 4}",
+            start=start,
+        )
     chosen: Iterable[int] = range(definition.partitions)
     if isinstance(start, Mapping):
         chosen = [check_whole("partition", number) for number in start]

@@ -109,7 +109,7 @@ class TopicRows:
 
     def _refuse(self, strange: list[str], missing: list[str], known: list[str]) -> None:
         raise InvalidError(
-            f"a {self.kind} topic has no place for some of these columns, or needs others: "
+            f"a topic of kind {self.kind} has no place for some of these columns, or needs others: "
             "select those that it has",
             topic=self.topic.name,
             unknown=strange,

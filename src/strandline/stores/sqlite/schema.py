@@ -161,8 +161,11 @@ def _primary_code(error: sqlite3.Error) -> int:
 
 
 def _damaged(path: str, error: Exception) -> CorruptError:
+    is_none = isinstance(error, sqlite3.Error) and _primary_code(error) == sqlite3.SQLITE_NOTADB
     return CorruptError(
-        "the database is damaged, restore what cannot be read from a copy",
+        "this file is no SQLite database, check its path or restore it from a copy"
+        if is_none
+        else "the database is damaged, restore what cannot be read from a copy",
         file=path,
         position=0,
         reason=str(error),

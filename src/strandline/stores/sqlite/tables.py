@@ -26,6 +26,10 @@ def check_is_file(io: Io, path: str) -> None:
 
 def cannot_be_opened(path: str, error: OSError) -> InvalidError:
     """Return the error for a file that the system does not let us open."""
+    if isinstance(error, FileNotFoundError):
+        return InvalidError(
+            "the folder of this database is missing, create it first", path=path, reason=str(error)
+        )
     return InvalidError("this database cannot be opened", path=path, reason=str(error))
 
 

@@ -170,6 +170,7 @@ class Tail {
     else shown = badge("", "Live");
     this.state.replaceChildren(shown);
     this.counter.textContent = `${counted(number, "record")}${this.dropped ? `, ${count(this.dropped)} older ones left this page` : ""}`;
+    if (!number && (this.context.params.start ?? "latest") === "latest") this.counter.textContent += ": new ones appear here, for older ones choose the oldest record under From";
     this.end.hidden = this.list.follows;
   }
 
