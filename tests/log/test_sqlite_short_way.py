@@ -19,6 +19,10 @@ from tests.planting import Bug
 pytestmark = needs_core
 
 
+#: So many that a partition's row is stored several times meanwhile.
+COUNT = 1000
+
+
 @pytest.fixture
 def path(tmp_path: Path) -> str:
     return str(tmp_path / "events.sqlite")
@@ -39,20 +43,20 @@ def check_rows(path: str) -> None:
         log.create_topic("orders")
         log.create_topic("listed")
         start_us = clock.now_us()
-        for number in range(150):
+        for number in range(COUNT):
             clock.set_now_us(start_us + number % 2)
             log.append("orders", event(number))
-        log.append_many("listed", [event(number) for number in range(150)])
+        log.append_many("listed", [event(number) for number in range(COUNT)])
 
-        assert numbers(log) == list(range(150))
+        assert numbers(log) == list(range(COUNT))
         times = [record.timestamp_us for record in log.read("orders", 0, 0)]
         assert times == sorted(times)
         (single,), (listed,) = log.segments("orders", 0), log.segments("listed", 0)
         assert (single.end, single.size_bytes) == (listed.end, listed.size_bytes)
         counted = [log.metrics().topics[log.topic(name)] for name in ("orders", "listed")]
-        assert [each.records for each in counted] == [150, 150]
+        assert [each.records for each in counted] == [COUNT, COUNT]
         assert counted[0].bytes == counted[1].bytes
-        assert counted[0].appends == 150
+        assert counted[0].appends == COUNT
 
 
 def check_durable(path: str) -> None:

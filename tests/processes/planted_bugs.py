@@ -116,13 +116,13 @@ PROCESS_BUGS = [
         "an append is stored in two transactions",
         Changes,
         "store",
-        "_.executemany(...)",
+        "_insert(connection, records)",
         "import time\n"
-        "connection.executemany(_INSERT, records[:1])\n"
+        "_insert(connection, records[:1])\n"
         "connection.execute('COMMIT')\n"
         "connection.execute('BEGIN IMMEDIATE')\n"
         "time.sleep(0.001)\n"
-        "connection.executemany(_INSERT, records[1:])",
+        "_insert(connection, records[1:])",
     ),
     _sqlite(
         "identities are not stored",

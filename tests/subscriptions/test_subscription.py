@@ -119,7 +119,7 @@ def test_a_start_that_is_none_is_refused(steered: SteeredLog, start: Any) -> Non
 
 
 def test_one_offset_for_several_partitions_is_refused(steered: SteeredLog) -> None:
-    with pytest.raises(InvalidError, match="mapping"):
+    with pytest.raises(InvalidError, match="pass one for each"):
         subscribe(steered.as_log(), "orders", start=0)
 
 

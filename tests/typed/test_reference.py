@@ -372,7 +372,7 @@ def test_a_batch_is_no_event(log: sl.Log) -> None:
     scope = log.scope()
     scope.register("orders", SCHEMA)
 
-    with pytest.raises(sl.InvalidError, match="another kind"):
+    with pytest.raises(sl.InvalidError, match="holds batches"):
         scope.publish("orders", sl.Event("order", {}))
 
 

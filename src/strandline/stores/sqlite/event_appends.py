@@ -47,25 +47,18 @@ class EventAppends:
         self,
         topic: SqliteTopic,
         partition: int,
-        *,
-        database: Database,
-        marks: DurableMarks,
-        bracket: AppendBracket,
-        outbox: Outbox,
+        parts: tuple[Database, DurableMarks, AppendBracket, Outbox],
         channel: BracketedChannel[Any, Placement],
         on_written: Callable[[Mapping[int, PartitionRow]], None],
     ) -> None:
-        self._database = database
-        self._marks = marks
-        self._bracket = bracket
-        self._outbox = outbox
+        self._database, self._marks, self._bracket, self._outbox = parts
         self._channel = channel
         self._on_written = on_written
         self._topic_id = topic.id_bytes
         self._partition = partition
         self._slot = topic.slots[partition]
         self._first_place = place_of(self._slot, 0)
-        self._now_us = database.clock.now_us
+        self._now_us = self._database.clock.now_us
 
     def append_event(self, event: Event, bytes_max: int) -> Any:
         """See Shortcut."""

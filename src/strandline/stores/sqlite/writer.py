@@ -63,16 +63,8 @@ class Writer:
 
     def shortcut(self, topic: SqliteTopic, partition: int) -> EventAppends:
         """Return the short way of plain events into a partition."""
-        return EventAppends(
-            topic,
-            partition,
-            database=self._database,
-            marks=self._marks,
-            bracket=self._bracket,
-            outbox=self.outbox,
-            channel=self._channel,
-            on_written=self._on_written,
-        )
+        parts = self._database, self._marks, self._bracket, self.outbox
+        return EventAppends(topic, partition, parts, self._channel, self._on_written)
 
     def append(
         self, write: SqliteAppend, level: Durability, timeout_s: float | None, *, may_wait: bool
