@@ -131,6 +131,14 @@ class Subscription(Stream[ItemT]):
         finally:
             self._reading.release()
 
+    def _take_buffered(self, most: int) -> list[Record]:
+        """Return up to so many records that were read already, with no look at the log."""
+        self._begin_step()
+        try:
+            return self._pages.take_many(most)
+        finally:
+            self._reading.release()
+
     async def _next_on_loop(self, timeout_s: float | None = None) -> ItemT | None:
         check_on_asyncio()
         deadline = deadline_in(self._clock, timeout_s)
