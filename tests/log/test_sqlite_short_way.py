@@ -157,10 +157,6 @@ BUGS = [
         check_rows,
     ),
     (
-        Bug("the size is not kept", EventAppends, "_store", "row.size_bytes += size_bytes", "pass"),
-        check_rows,
-    ),
-    (
         Bug("the head stays", EventAppends, "_store", "row.high = start + 1", "pass"),
         check_rows,
     ),
