@@ -59,6 +59,12 @@ def check_rows(path: str) -> None:
         assert counted[0].appends == COUNT
 
 
+def check_sizes(path: str) -> None:
+    """Sizes are right in each of several logs: one whose row was read again counts them anew."""
+    for number in range(5):
+        check_rows(f"{path}-{number}")
+
+
 def check_durable(path: str) -> None:
     """A durable append is, and its mark reaches the database."""
     with sqlite_log(path) as log:
@@ -155,6 +161,10 @@ BUGS = [
     (
         Bug("the time is not kept", EventAppends, "_store", "row.last_us = now_us", "pass"),
         check_rows,
+    ),
+    (
+        Bug("the size is not kept", EventAppends, "_store", "row.size_bytes += size_bytes", "pass"),
+        check_sizes,
     ),
     (
         Bug("the head stays", EventAppends, "_store", "row.high = start + 1", "pass"),
