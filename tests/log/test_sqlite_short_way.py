@@ -60,7 +60,7 @@ def check_rows(path: str) -> None:
 
 
 def check_sizes(path: str) -> None:
-    """Sizes are right in each of several logs: one whose row was read again counts them anew."""
+    """Sizes are right in each of several logs: one whose row was read again counts them again."""
     for number in range(5):
         check_rows(f"{path}-{number}")
 
