@@ -19,6 +19,10 @@ _JSON = (
     b'[1,-1,0.1,1e5,123456789012345678,1.7976931348623157e308,true,false,null,"\xc3\xa9"]',
     b'"a text that is longer than sixteen bytes \\" \\\\ \\/ and on and on"',
 )
+_EVENTS = (
+    b'[{"kind":"a","key":"k","payload":{"a":[1,2.50,"\\n"],"b":{}},"headers":{"b":"1","a":"2"}}]',
+    b'{ "headers" : {"\xc3\xa9":"\\u00e9"} , "kind" : "order.made", "payload" : [0.5, -17, null] }',
+)
 _HEADERS = b'{"a":"","trace":"00-4bf92f3577b34da6-01","\xc3\xa9\\n":"\\u00e9\\"","z":"zz"}'
 _SPLICES = (b'"', b"\\", b"{", b"}", b"[", b"]", b"\xff", b"\x00", b"\\u", b"e", b"-", b"9" * 20)
 
@@ -62,6 +66,7 @@ def run(seed: int) -> None:
         _decode(core, text)
         _check_json(core, text)
         _headers(core, mutated(chosen, _HEADERS))
+        _events(core, mutated(chosen, chosen.choice(_EVENTS)))
         frames(chosen)
 
 
@@ -74,6 +79,23 @@ def _decode(core: Any, text: bytes) -> None:
     except (ValueError, msgspec.MsgspecError) as error:
         raise AssertionError(f"the core has decoded {text!r}") from error
     assert repr(found) == expected, text
+
+
+def _events(core: Any, text: bytes) -> None:
+    from strandline.server.bodies import AppendedEvent, event_of  # noqa: PLC0415 - After the core was chosen.
+
+    found = core.events_of_json(text, 10)
+    if found is NotImplemented:
+        return
+    is_list = text.lstrip().startswith(b"[")
+    try:
+        decoded: Any = msgspec.json.decode(
+            text, type=list[AppendedEvent] if is_list else AppendedEvent
+        )
+        events: list[Any] = [event_of(each) for each in (decoded if is_list else [decoded])]
+    except (ValueError, msgspec.MsgspecError) as error:
+        raise AssertionError(f"the core has made events of {text!r}") from error
+    assert [each.stored_row() for each in found] == [each.stored_row() for each in events], text
 
 
 def _column(*texts: bytes) -> tuple[bytes, int, int, bytes]:

@@ -1,11 +1,8 @@
 """Appends that are answered as soon as they arrive: as all others are, and no others."""
 
-import re
-import socket
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Self
 
 import msgspec
 import pytest
@@ -15,13 +12,13 @@ from strandline.server import running
 from strandline.server.settings import ServerSettings
 from strandline.testing import FakeClock
 from strandline.values import Event
+from strandline.values.json_forms import moment
 from tests.core.plain import needs_core
 from tests.logs import file_log
+from tests.server.raw_http import BODY, Connection, payloads, post, same, status
 from tests.server.served import Served
 
 pytestmark = needs_core
-
-BODY = b'{"kind":"a","payload":1}'
 
 
 @pytest.fixture
@@ -44,88 +41,11 @@ def served(log: Log, serve: Callable[..., Served]) -> Served:
     return serve(log)
 
 
-class Connection:
-    """One connection, to which bytes are sent as they are."""
-
-    def __init__(self, served: Served) -> None:
-        host, port = served.url.removeprefix("http://").split(":")
-        self._socket = socket.create_connection((host, int(port)), timeout=20)
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._unread = b""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self._socket.close()
-
-    def send(self, sent: bytes) -> bytes:
-        """Send bytes, and return the next answer."""
-        self._socket.sendall(sent)
-        return self.answer()
-
-    def write(self, sent: bytes) -> None:
-        """Send bytes that have no answer yet."""
-        self._socket.sendall(sent)
-
-    def answer(self) -> bytes:
-        """Return the next answer; what was read of it, if the server closes the connection."""
-        while True:
-            head, found, rest = self._unread.partition(b"\r\n\r\n")
-            if found:
-                length = head.lower().partition(b"content-length:")[2].partition(b"\r\n")[0]
-                size = int(length or b"0")
-                if len(rest) >= size:
-                    self._unread = rest[size:]
-                    return head + found + rest[:size]
-            piece = self._socket.recv(65536)
-            if not piece:
-                return self._unread
-            self._unread += piece
-
-    def is_closed(self) -> bool:
-        """Return whether the server closes it, with nothing more to say; waits for that."""
-        return not self._unread and self._socket.recv(1) == b""
-
-
-def post(
-    body: bytes = BODY,
-    *lines: str,
-    path: str = "/v1/topics/orders/records",
-    length: str | None = None,
-    version: str = "1.1",
-) -> bytes:
-    """Return a request that appends."""
-    head = [
-        f"POST {path} HTTP/{version}",
-        "Host: 127.0.0.1",
-        "Content-Type: application/json",
-        f"Content-Length: {len(body) if length is None else length}",
-        *lines,
-    ]
-    return "\r\n".join([*head, "", ""]).encode() + body
-
-
-def same(answer: bytes) -> bytes:
-    """Return an answer without what differs from one to the next."""
-    parts = (rb'"offset":\d+', rb'"timestamp":"[^"]*"', rb"date: [^\r]*", rb"content-length: \d+")
-    for each in parts:
-        answer = re.sub(each, b"", answer)
-    return answer
-
-
-def payloads(log: Log) -> list[Any]:
-    return [each.payload for each in log.read("orders", 0, 1)]
-
-
-def status(answer: bytes) -> int:
-    return int(answer.split()[1])
-
-
 def made(served: Served, request: bytes) -> int | None:
     """Return the status of a request that is answered at once; None if it is not."""
-    answer = served.server.app.at_once.answer(request)
-    return None if answer is None else answer[0]
+    answers: list[int] = []
+    is_taken = served.server.app.at_once.take(request, lambda status, _: answers.append(status))
+    return answers[0] if is_taken else None
 
 
 def test_a_known_head_is_answered_at_once_and_as_ever(served: Served, log: Log) -> None:
@@ -139,6 +59,24 @@ def test_a_known_head_is_answered_at_once_and_as_ever(served: Served, log: Log) 
     assert b"date: " in at_once
     assert directly == 201
     assert payloads(log) == [1, "longer", 3]
+
+
+@pytest.mark.parametrize("count", [1, 2, 100])
+def test_a_list_is_answered_at_once_and_as_ever(served: Served, log: Log, count: int) -> None:
+    body = b"[" + b",".join(b'{"kind":"a","payload":%d}' % each for each in range(count)) + b"]"
+    with Connection(served) as connection:
+        usual = connection.send(post(body))
+        at_once = connection.send(post(body))
+    assert made(served, post(body)) == 201
+
+    places = [msgspec.json.decode(each.partition(b"\r\n\r\n")[2]) for each in (usual, at_once)]
+    assert same(usual) == same(at_once)
+    assert [each["offset"] for each in places[1]["receipts"]] == list(
+        range(1 + count, 1 + 2 * count)
+    )
+    stored = [each.timestamp_us for each in log.read("orders", 0, 1 + count, 1 + 2 * count)]
+    assert {each["timestamp"] for each in places[1]["receipts"]} == {moment(us) for us in stored}
+    assert payloads(log) == list(range(count)) * 3
 
 
 def test_what_is_answered_at_once_is_counted(served: Served) -> None:
@@ -168,7 +106,9 @@ def test_what_is_answered_at_once_is_counted(served: Served) -> None:
         b"\r\n" + post(),
         b"",
         b"\r\n\r\n" + BODY,
-        post(b"[" + BODY + b"]"),
+        post(b"[]"),
+        post(b"[" + BODY + b",{}]"),
+        post(b"[" + b",".join([BODY] * 300) + b"]"),
         post(b'{"kind":"a","payload":1'),
         post(b'{"kind":"a","surprise":1}'),
         post(b'{"kind":""}'),
@@ -218,7 +158,7 @@ def test_an_unusual_head_is_never_answered_at_once(
     assert len(payloads(log)) == 1
 
 
-@pytest.mark.parametrize("query", ["durability=durable", "partition=0", "expected_offset=1"])
+@pytest.mark.parametrize("query", ["durability=applied", "partition=0", "expected_offset=1"])
 def test_other_terms_are_never_answered_at_once(served: Served, log: Log, query: str) -> None:
     request = post(path=f"/v1/topics/orders/records?{query}")
     with Connection(served) as connection:

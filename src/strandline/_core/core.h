@@ -23,7 +23,7 @@
 #endif
 
 /* Raised with each change of what Python and the core expect of each other. */
-#define CORE_INTERFACE 14
+#define CORE_INTERFACE 15
 
 #define LIKELY(condition) __builtin_expect(!!(condition), 1)
 #define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
@@ -57,6 +57,14 @@ bool buffer_grow(Buffer *buffer, size_t more);
 static inline bool buffer_reserve(Buffer *buffer, size_t more) {
     return LIKELY(more <= buffer->room - buffer->length) || buffer_grow(buffer, more);
 }
+static inline bool buffer_put(Buffer *buffer, const void *content, size_t length) {
+    if (!length) return true;
+    if (!buffer_reserve(buffer, length)) return false;
+    memcpy(buffer->bytes + buffer->length, content, length);
+    buffer->length += length;
+    return true;
+}
+static inline bool buffer_put_byte(Buffer *buffer, char one) { return buffer_put(buffer, &one, 1); }
 /* Forget the content, and give back the memory of an unusually large one. */
 void buffer_reset(Buffer *buffer);
 
@@ -65,7 +73,15 @@ void buffer_reset(Buffer *buffer);
 void crc32c_prepare(void);
 uint32_t crc32c(uint32_t seed, const void *data, size_t length);
 
-/* --- json_encode.c, json_decode.c --- */
+/* --- json_encode.c, json_decode.c, json_text.c --- */
+
+/* How long one byte may become. */
+enum { ESCAPE_BYTES = 6 };
+static inline bool json_is_escaped(byte one) { return one < 0x20 || one == '"' || one == '\\'; }
+/* Put a byte that is escaped; returns where the next goes. */
+char *json_put_escape(char *to, byte one);
+/* Whether a header's value is not any text: `strandline.values.delivery_time` has the rule. */
+bool header_is_checked_by_python(const char *name, size_t length);
 
 /* Append the JSON of `value`; false where Python has to do it. Raises nothing. */
 bool json_encode(Buffer *out, PyObject *value);
@@ -163,6 +179,10 @@ PyObject *event_kind(Event *event, void *closure);
 PyObject *event_key(Event *event, void *closure);
 PyObject *event_payload(Event *event, void *closure);
 PyObject *event_get_headers(Event *event, void *closure);
+
+/* --- json_events.c --- */
+
+PyObject *events_of_json(PyObject *module, PyObject *args);
 
 /* --- record.c --- */
 

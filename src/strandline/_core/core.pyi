@@ -31,10 +31,8 @@ def bind(
 def columns_learn(
     head: bytes, body_length_at: int, rows_at: int, buffers_at: int, nodes_at: int, /
 ) -> None:
-    """Set how an Arrow message of the five columns of events begins, and where its numbers are.
-
-    ValueError if the places do not follow each other.
-    """
+    """Set how an Arrow message of the five columns of events begins, and where its numbers are;
+    ValueError if the places do not follow each other."""
 
 def encode_columns(events: list[Any], /) -> bytes | NotImplementedType:
     """Return the body of a frame of columns; NotImplemented if there are others than events."""
@@ -102,6 +100,12 @@ def encode(value: object, /) -> bytes | NotImplementedType:
 
 def decode(json: bytes, /) -> Any:
     """Return what JSON says, as msgspec does; NotImplemented for whatever else."""
+
+def events_of_json(json: bytes, count_max: int, /) -> Any:
+    """Return a list of the events of a text: one, or an array of at most so many.
+
+    As they are made of what msgspec decodes; NotImplemented for what needs a closer look.
+    """
 
 @final
 class Event:
@@ -224,6 +228,7 @@ class Lane:
     Without these, and if it `may_map`, the tail is shared memory wherever that can be had; then
     the lock of a shared partition is kept from one append to the next, until another process
     asks for it, or until `disarm` or `close` (design 0121).
+    Without an `io`, it writes `ahead_bytes` of zeros behind the end when it comes there.
     """
 
     def __new__(
@@ -233,6 +238,7 @@ class Lane:
         fenced: Callable[[], Exception],
         let_lock_go: Callable[[], None],
         segment_bytes: int,
+        ahead_bytes: int,
         is_exclusive: bool,
         may_map: bool,
         /,

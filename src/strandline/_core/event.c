@@ -96,6 +96,11 @@ static size_t character_length(const byte *at, size_t left) {
 
 bool is_utf8(const byte *text, size_t length) {
     while (length) {
+        if (length >= 8 && !(read_u64(text) & 0x8080808080808080u)) {
+            text += 8;
+            length -= 8;
+            continue;
+        }
         size_t step = character_length(text, length);
         if (!step) return false;
         text += step;

@@ -3,20 +3,10 @@
  * Each function returns NULL for what it does not know, with or without an exception:
  * `json_decode` clears it, Python decodes the text again and raises what is wrong.
  */
-#include "core.h"
+#include "json_input.h"
 #include <math.h>
-#if defined(__SSE2__)
-#include <emmintrin.h>
-#endif
 
-enum { DEPTH_MAX = 200, NAMES = 2048, NAME_BYTES_MAX = 32, DIGITS_MAX = 18, NUMBER_BYTES_MAX = 63 };
-/* Less than any payload may have. */
-enum { PLAIN_DEPTH_MAX = 100 };
-
-typedef struct {
-    const byte *at, *end;
-    int depth;
-} Input;
+enum { DEPTH_MAX = 200, NAMES = 2048, NAME_BYTES_MAX = 32, NUMBER_BYTES_MAX = 63 };
 
 /* --- text --- */
 
@@ -51,53 +41,6 @@ PyObject *text_of_ascii(const byte *text, size_t length) {
     return PyUnicode_DecodeASCII((const char *)text, (Py_ssize_t)length, NULL);
 }
 
-static int hex_value(byte digit) {
-    if (digit >= '0' && digit <= '9') return digit - '0';
-    byte lower = digit | 0x20;
-    return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
-}
-
-/* Take four hexadecimal digits; false also for halves of pairs, which are Python's. */
-static bool take_code(Input *in, uint32_t *code) {
-    *code = 0;
-    if (in->end - in->at < 4) return false;
-    for (int index = 0; index < 4; index++) {
-        int value = hex_value(*in->at++);
-        if (value < 0) return false;
-        *code = *code << 4 | (uint32_t)value;
-    }
-    return *code < 0xd800 || *code >= 0xe000;
-}
-
-static char *put_utf8(char *to, uint32_t code) {
-    if (code < 0x80) {
-        *to++ = (char)code;
-    } else if (code < 0x800) {
-        *to++ = (char)(0xc0 | code >> 6);
-        *to++ = (char)(0x80 | (code & 63));
-    } else {
-        *to++ = (char)(0xe0 | code >> 12);
-        *to++ = (char)(0x80 | (code >> 6 & 63));
-        *to++ = (char)(0x80 | (code & 63));
-    }
-    return to;
-}
-
-static bool take_escape(Input *in, char **to) {
-    static const char meant[128] = {['"'] = '"', ['\\'] = '\\', ['/'] = '/', ['b'] = '\b',
-                                    ['f'] = '\f', ['n'] = '\n', ['r'] = '\r', ['t'] = '\t'};
-    if (in->at >= in->end) return false;
-    byte letter = *in->at++;
-    if (letter < 128 && meant[letter]) {
-        *(*to)++ = meant[letter];
-        return true;
-    }
-    uint32_t code;
-    if (letter != 'u' || !take_code(in, &code)) return false;
-    *to = put_utf8(*to, code);
-    return true;
-}
-
 /* Take a text that has escapes, from its beginning on. */
 static PyObject *take_escaped_text(Input *in) {
     char *content = malloc((size_t)(in->end - in->at) + 1), *to = content;
@@ -107,7 +50,7 @@ static PyObject *take_escaped_text(Input *in) {
         byte one = *in->at++;
         if (one < 0x20) goto done;
         if (one != '\\') *to++ = (char)one;
-        else if (!take_escape(in, &to)) goto done;
+        else if (!json_take_escape(in, &to)) goto done;
     }
     if (in->at < in->end) {
         in->at++;
@@ -118,36 +61,10 @@ done:
     return made;
 }
 
-/* Return the first byte that ends a run of plain characters; whether all were ASCII. */
-static const byte *plain_run(const byte *at, const byte *end, bool *is_ascii) {
-    byte seen = 0;
-#if defined(__SSE2__)
-    const __m128i control = _mm_set1_epi8(0x1f), quote = _mm_set1_epi8('"'),
-                  backslash = _mm_set1_epi8('\\');
-    for (; end - at >= 16; at += 16) {
-        __m128i sixteen = _mm_loadu_si128((const __m128i *)at);
-        __m128i is_control = _mm_cmpeq_epi8(_mm_min_epu8(sixteen, control), sixteen);
-        __m128i is_other = _mm_or_si128(
-            _mm_cmpeq_epi8(sixteen, quote), _mm_cmpeq_epi8(sixteen, backslash));
-        int ends = _mm_movemask_epi8(_mm_or_si128(is_control, is_other));
-        int beyond = _mm_movemask_epi8(sixteen);
-        if (ends) {
-            int run = __builtin_ctz((unsigned)ends);
-            *is_ascii = !seen && !(beyond & ((1 << run) - 1));
-            return at + run;
-        }
-        if (beyond) seen = 0x80;
-    }
-#endif
-    for (; at < end && *at >= 0x20 && *at != '"' && *at != '\\'; at++) seen |= *at;
-    *is_ascii = seen < 0x80;
-    return at;
-}
-
 /* Take a text, behind its opening quote. */
 static PyObject *take_text(Input *in, bool is_name) {
     bool is_ascii;
-    const byte *start = in->at, *stop = plain_run(start, in->end, &is_ascii);
+    const byte *start = in->at, *stop = json_plain_run(start, in->end, &is_ascii);
     if (stop >= in->end) return NULL;
     if (*stop == '\\') return take_escaped_text(in);
     if (*stop != '"') return NULL;
@@ -159,16 +76,6 @@ static PyObject *take_text(Input *in, bool is_name) {
 }
 
 /* --- numbers --- */
-
-static bool is_digit(const Input *in) { return in->at < in->end && *in->at >= '0' && *in->at <= '9'; }
-
-/* Take digits into `number`, which stays right up to DIGITS_MAX of them in all. */
-static int take_digits(Input *in, uint64_t *number, int before) {
-    int count = 0;
-    for (; is_digit(in); in->at++, count++)
-        if (before + count < DIGITS_MAX) *number = *number * 10 + (*in->at - '0');
-    return count;
-}
 
 static PyObject *float_of(const byte *start, const byte *stop) {
     char text[NUMBER_BYTES_MAX + 1];
@@ -219,20 +126,6 @@ static PyObject *take_number(Input *in) {
 
 static PyObject *take_value(Input *in);
 
-static void skip_space(Input *in) {
-    while (in->at < in->end
-           && (*in->at == ' ' || *in->at == '\n' || *in->at == '\t' || *in->at == '\r'))
-        in->at++;
-}
-
-/* Skip space, and take `wanted` if it comes next. */
-static bool take_mark(Input *in, char wanted) {
-    skip_space(in);
-    if (in->at >= in->end || *in->at != (byte)wanted) return false;
-    in->at++;
-    return true;
-}
-
 static bool take_member(Input *in, PyObject *object) {
     PyObject *name = take_mark(in, '"') ? take_text(in, true) : NULL;
     PyObject *value = name && take_mark(in, ':') ? take_value(in) : NULL;
@@ -267,11 +160,8 @@ static PyObject *take_container(Input *in, bool is_object) {
     return NULL;
 }
 
-static PyObject *take_word(Input *in, const char *word, PyObject *value) {
-    size_t length = strlen(word);
-    if ((size_t)(in->end - in->at) < length || memcmp(in->at, word, length)) return NULL;
-    in->at += length;
-    return new_reference(value);
+static PyObject *take_constant(Input *in, const char *word, PyObject *value) {
+    return take_word(in, word) ? new_reference(value) : NULL;
 }
 
 static PyObject *take_value(Input *in) {
@@ -281,9 +171,9 @@ static PyObject *take_value(Input *in) {
     case '"': in->at++; return take_text(in, false);
     case '{': in->at++; return take_container(in, true);
     case '[': in->at++; return take_container(in, false);
-    case 't': return take_word(in, "true", Py_True);
-    case 'f': return take_word(in, "false", Py_False);
-    case 'n': return take_word(in, "null", Py_None);
+    case 't': return take_constant(in, "true", Py_True);
+    case 'f': return take_constant(in, "false", Py_False);
+    case 'n': return take_constant(in, "null", Py_None);
     default: return take_number(in);
     }
 }
@@ -296,100 +186,4 @@ PyObject *json_decode(const char *text, size_t length) {
     Py_XDECREF(made);
     PyErr_Clear();
     return NULL;
-}
-
-/* --- whether it is JSON --- */
-
-static bool add(Buffer *to, const void *content, size_t length) {
-    if (!to) return true;
-    if (!buffer_reserve(to, length)) return false;
-    memcpy(to->bytes + to->length, content, length);
-    to->length += length;
-    return true;
-}
-
-/* Pass over a text, behind its opening quote, and add what it says to `to`, if that is given. */
-static bool pass_text(Input *in, Buffer *to) {
-    for (;;) {
-        bool is_ascii;
-        const byte *start = in->at;
-        in->at = plain_run(start, in->end, &is_ascii);
-        if (in->at >= in->end || !add(to, start, (size_t)(in->at - start))) return false;
-        byte one = *in->at++;
-        if (one == '"') return true;
-        char meant[4], *stop = meant;
-        if (one != '\\' || !take_escape(in, &stop)) return false;
-        if (!add(to, meant, (size_t)(stop - meant))) return false;
-    }
-}
-
-const byte *json_take_text(const byte *text, const byte *end, Buffer *to) {
-    Input in = {text, end, 0};
-    return text < end && *in.at++ == '"' && pass_text(&in, to) ? in.at : NULL;
-}
-
-/* Pass over a number that surely is one and not too large, whatever comes after its point. */
-static bool pass_number(Input *in) {
-    uint64_t unused = 0;
-    bool is_negative = *in->at == '-';
-    in->at += is_negative;
-    const byte *first = in->at;
-    int whole = take_digits(in, &unused, 0);
-    if (!whole || whole > DIGITS_MAX || (*first == '0' && (whole > 1 || is_negative))) return false;
-    if (in->at < in->end && *in->at == '.') {
-        in->at++;
-        if (!take_digits(in, &unused, 0)) return false;
-    }
-    if (in->at >= in->end || (*in->at != 'e' && *in->at != 'E')) return true;
-    in->at++;
-    if (in->at < in->end && (*in->at == '+' || *in->at == '-')) in->at++;
-    int digits = take_digits(in, &unused, 0);
-    return digits == 1 || digits == 2;
-}
-
-static bool pass_word(Input *in, const char *word) {
-    size_t length = strlen(word);
-    if ((size_t)(in->end - in->at) < length || memcmp(in->at, word, length)) return false;
-    in->at += length;
-    return true;
-}
-
-static bool pass_value(Input *in);
-
-/* Pass over the rest of an object or array, behind its opening bracket. */
-static bool pass_container(Input *in, bool is_object) {
-    char closing = is_object ? '}' : ']';
-    if (in->depth >= PLAIN_DEPTH_MAX) return false;
-    if (take_mark(in, closing)) return true;
-    in->depth++;
-    do {
-        if (is_object && !(take_mark(in, '"') && pass_text(in, NULL) && take_mark(in, ':'))) return false;
-        if (!pass_value(in)) return false;
-        if (take_mark(in, closing)) {
-            in->depth--;
-            return true;
-        }
-    } while (take_mark(in, ','));
-    return false;
-}
-
-static bool pass_value(Input *in) {
-    skip_space(in);
-    if (in->at >= in->end) return false;
-    switch (*in->at) {
-    case '"': in->at++; return pass_text(in, NULL);
-    case '{': in->at++; return pass_container(in, true);
-    case '[': in->at++; return pass_container(in, false);
-    case 't': return pass_word(in, "true");
-    case 'f': return pass_word(in, "false");
-    case 'n': return pass_word(in, "null");
-    default: return pass_number(in);
-    }
-}
-
-bool json_is_plain(const byte *text, size_t length) {
-    Input in = {text, text + length, 0};
-    if (!pass_value(&in)) return false;
-    skip_space(&in);
-    return in.at == in.end;
 }

@@ -14,28 +14,12 @@ enum {
     HEADERS_MAX = 8,
     /* A longer text is Python's: room for it is reserved as if all of it were escaped. */
     TEXT_BYTES_MAX = 1 << 20,
-    ESCAPE_BYTES = 6,
     NUMBER_BYTES = 40
 };
 
-static bool put_byte(Buffer *out, char one) {
-    if (!buffer_reserve(out, 1)) return false;
-    out->bytes[out->length++] = one;
-    return true;
-}
-
-static bool put_word(Buffer *out, const char *word, size_t length) {
-    if (!buffer_reserve(out, length)) return false;
-    memcpy(out->bytes + out->length, word, length);
-    out->length += length;
-    return true;
-}
-
 /* --- text --- */
 
-static inline bool is_escaped(byte one) { return one < 0x20 || one == '"' || one == '\\'; }
-
-static char *put_escape(char *to, byte one) {
+char *json_put_escape(char *to, byte one) {
     static const char digits[] = "0123456789abcdef";
     static const char short_for[0x20] = {
         ['\b'] = 'b', ['\f'] = 'f', ['\n'] = 'n', ['\r'] = 'r', ['\t'] = 't'};
@@ -78,7 +62,7 @@ static char *put_few_characters(char *to, const byte *from, size_t length) {
         }
     }
     for (; length; length--, from++) {
-        if (UNLIKELY(is_escaped(*from))) to = put_escape(to, *from);
+        if (UNLIKELY(json_is_escaped(*from))) to = json_put_escape(to, *from);
         else *to++ = (char)*from;
     }
     return to;
@@ -101,7 +85,7 @@ static char *put_characters(char *to, const byte *from, size_t length) {
         to += plain;
         length -= plain;
         if (escaped) {
-            to = put_escape(to, *from++);
+            to = json_put_escape(to, *from++);
             length--;
         }
     }
@@ -109,7 +93,7 @@ static char *put_characters(char *to, const byte *from, size_t length) {
     for (; length >= 16; length--, from++) {
         for (; length >= 16 && !has_escaped(read_u64(from)); length -= 8, from += 8, to += 8)
             write_u64(to, read_u64(from));
-        if (is_escaped(*from)) to = put_escape(to, *from);
+        if (json_is_escaped(*from)) to = json_put_escape(to, *from);
         else *to++ = (char)*from;
     }
 #endif
@@ -209,7 +193,7 @@ static bool put_float(Buffer *out, double value) {
     size_t length = strlen(shortest);
     /* An exponent is written in another way than Python's. */
     bool is_same = !memchr(shortest, 'e', length);
-    if (is_same) is_same = put_word(out, shortest, length);
+    if (is_same) is_same = buffer_put(out, shortest, length);
     PyMem_Free(shortest);
     return is_same;
 }
@@ -227,17 +211,17 @@ static bool put_dict(Buffer *out, PyObject *dict, int depth) {
         if (!put_quoted(out, separator, name, ':') || !put_value(out, value, depth + 1)) return false;
         separator = ',';
     }
-    return (separator == ',' || put_byte(out, '{')) && put_byte(out, '}');
+    return (separator == ',' || buffer_put_byte(out, '{')) && buffer_put_byte(out, '}');
 }
 
 static bool put_list(Buffer *out, PyObject *list, int depth) {
     Py_ssize_t count = PyList_Size(list);
-    if (!put_byte(out, '[')) return false;
+    if (!buffer_put_byte(out, '[')) return false;
     for (Py_ssize_t index = 0; index < count; index++) {
-        if (index && !put_byte(out, ',')) return false;
+        if (index && !buffer_put_byte(out, ',')) return false;
         if (!put_value(out, PyList_GetItem(list, index), depth + 1)) return false;
     }
-    return put_byte(out, ']');
+    return buffer_put_byte(out, ']');
 }
 
 static bool put_value(Buffer *out, PyObject *value, int depth) {
@@ -245,9 +229,9 @@ static bool put_value(Buffer *out, PyObject *value, int depth) {
     if (type == &PyUnicode_Type) return put_text(out, value);
     if (type == &PyLong_Type) return put_int(out, value);
     if (type == &PyFloat_Type) return put_float(out, PyFloat_AsDouble(value));
-    if (value == Py_True) return put_word(out, "true", 4);
-    if (value == Py_False) return put_word(out, "false", 5);
-    if (value == Py_None) return put_word(out, "null", 4);
+    if (value == Py_True) return buffer_put(out, "true", 4);
+    if (value == Py_False) return buffer_put(out, "false", 5);
+    if (value == Py_None) return buffer_put(out, "null", 4);
     if (depth > DEPTH_MAX) return false;
     if (type == &PyDict_Type) return put_dict(out, value, depth);
     if (type == &PyList_Type) return put_list(out, value, depth);
@@ -270,8 +254,7 @@ static bool is_before(const Header *one, const Header *other) {
     return order < 0 || (order == 0 && one->length < other->length);
 }
 
-/* Whether the header's value is not any text: `strandline.values.delivery_time` has the rule. */
-static bool is_checked_by_python(const char *name, size_t length) {
+bool header_is_checked_by_python(const char *name, size_t length) {
     static const char deliver_at[] = "strandline.deliver_at";
     return length == sizeof deliver_at - 1 && !memcmp(name, deliver_at, length);
 }
@@ -291,7 +274,7 @@ bool json_encode_headers(Buffer *out, PyObject *headers) {
             PyErr_Clear();
             return false;
         }
-        if (is_checked_by_python(text, (size_t)length)) return false;
+        if (header_is_checked_by_python(text, (size_t)length)) return false;
         Header header = {name, value, text, (size_t)length};
         size_t place = count++;
         for (; place && is_before(&header, &sorted[place - 1]); place--)
@@ -302,5 +285,5 @@ bool json_encode_headers(Buffer *out, PyObject *headers) {
         if (!put_quoted(out, index ? ',' : '{', sorted[index].name, ':')) return false;
         if (!put_text(out, sorted[index].value)) return false;
     }
-    return (count || put_byte(out, '{')) && put_byte(out, '}');
+    return (count || buffer_put_byte(out, '{')) && buffer_put_byte(out, '}');
 }

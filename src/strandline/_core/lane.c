@@ -27,11 +27,11 @@ enum {
 };
 static PyObject *lane_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
     PyObject *io, *clock, *fenced, *let_lock_go;
-    long long segment_bytes;
+    long long segment_bytes, ahead_bytes;
     int is_exclusive, may_map;
     (void)kwargs;
-    if (!PyArg_ParseTuple(args, "OOOOLpp:Lane", &io, &clock, &fenced, &let_lock_go,
-                          &segment_bytes, &is_exclusive, &may_map))
+    if (!PyArg_ParseTuple(args, "OOOOLLpp:Lane", &io, &clock, &fenced, &let_lock_go,
+                          &segment_bytes, &ahead_bytes, &is_exclusive, &may_map))
         return NULL;
     Lane *lane = (Lane *)PyType_GenericAlloc(type, 0);
     if (!lane) return NULL;
@@ -41,6 +41,7 @@ static PyObject *lane_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) 
     lane->let_lock_go = new_reference(let_lock_go);
     lane->files = new_reference(Py_None);
     lane->segment_bytes = segment_bytes;
+    lane->ahead_bytes = ahead_bytes;
     lane->is_exclusive = is_exclusive;
     lane->may_map = may_map;
     lane->pid = (uint32_t)getpid();
@@ -195,7 +196,7 @@ static bool has_room(Lane *lane, size_t size) {
     if (lane->head.position >= lane->segment_bytes || lane->head.next < lane->durable) return false;
     int64_t end = lane->head.position + (int64_t)size;
     if (end <= lane->reserved) return true;
-    if (size < LARGE_BYTES) return false;
+    if (size < LARGE_BYTES) return lane_reserve(lane, end);
     lane->reserved = end;
     return true;
 }

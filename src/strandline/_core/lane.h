@@ -70,7 +70,7 @@ typedef struct {
     char *lock_path;
     uint64_t lock_device, lock_inode;
     uint32_t frame_seed, tail_seed, pid;
-    int64_t segment_bytes, durable, reserved;
+    int64_t segment_bytes, ahead_bytes, durable, reserved;
     int64_t appends; /* How many it has made. */
     double check_at;
     TailMap *map;    /* NULL where the tail is read and written by system calls. */
@@ -161,6 +161,8 @@ bool lane_pread(Lane *lane, int fd, char *data, size_t length, int64_t at);
 bool lane_pwrite_large(Lane *lane, const char *data, size_t length, int64_t at);
 /* Have the system begin to store what was written, so that a later sync finds little left. Lets
  * other threads run; the caller has set `is_busy`. */
+/* Have zeros behind `end`, as ReservedSpace has them; false where Python has to see to it. */
+bool lane_reserve(Lane *lane, int64_t end);
 void lane_start_writeback(Lane *lane, int64_t from, int64_t to);
 bool lane_try_lock(Lane *lane, bool *is_locked);
 /* Ask other processes for the lock, and wait a little; false if it cannot be had then. Lets

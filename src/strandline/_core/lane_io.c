@@ -60,6 +60,34 @@ bool lane_pwrite_large(Lane *lane, const char *data, size_t length, int64_t at) 
     return LIKELY(!failed) || raise_errno();
 }
 
+/* 0 or an errno. */
+static int write_zeros(int fd, int64_t from, int64_t length) {
+    static const char zeros[64 * 1024];
+    int failed = posix_fallocate(fd, from, length);
+    for (int64_t to = from + length; !failed && from < to; from += (int64_t)sizeof zeros) {
+        int64_t left = to - from, most = (int64_t)sizeof zeros;
+        failed = write_all(fd, zeros, (size_t)(left < most ? left : most), from);
+    }
+    return failed;
+}
+
+bool lane_reserve(Lane *lane, int64_t end) {
+#ifdef __linux__
+    if (lane->io != Py_None) return false;
+    int fd = lane->segment_fd, failed;
+    int64_t from = lane->reserved > end ? lane->reserved : end, length = lane->ahead_bytes;
+    /* The interpreter's lock is released, as in `lane_pwrite_large`. */
+    Py_BEGIN_ALLOW_THREADS
+    failed = write_zeros(fd, from, length);
+    Py_END_ALLOW_THREADS
+    if (!failed) lane->reserved = from + length;
+    return !failed;
+#else
+    (void)lane, (void)end;
+    return false;
+#endif
+}
+
 void lane_start_writeback(Lane *lane, int64_t from, int64_t to) {
 #ifdef __linux__
     if (lane->io != Py_None) return;

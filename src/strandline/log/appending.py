@@ -167,6 +167,11 @@ class Appends:
             lane = self._lane(topic, values)
             return self._append_many(lane, values, keys, terms, may_wait=may_wait)
 
+    def look_at(self, topic: str) -> None:
+        """Look at a topic that was appended to, before the next append has to."""
+        if (lane := self._lanes.get(topic)) is not None:
+            self._look_at(lane)
+
     def drop_topic(self, topic: Topic) -> None:
         """Drop what is cached of one topic; the turns of all others go on."""
         for name in (topic, topic.name):

@@ -8,11 +8,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar, Unpack, overload
 from uuid import UUID
 
-from strandline.log.appending import append_warm, check_values
+from strandline.log.appending import append_many_warm, append_warm, check_values
 from strandline.log.async_reading import AsyncBatches, AsyncWatch
 from strandline.log.async_receipts import AsyncReceipt, AsyncReceipts
 from strandline.log.async_transaction import AsyncTransaction
 from strandline.log.broker import announced
+from strandline.log.early_looks import EarlyLooks
 from strandline.log.handed_over import AppendQueue, HandedOver
 from strandline.log.log import Log
 from strandline.log.off_loop import (
@@ -27,7 +28,7 @@ from strandline.log.off_loop import (
 )
 from strandline.log.parts import check_log
 from strandline.log.ranges import ReadLimits
-from strandline.log.receipts import Receipt, Receipts
+from strandline.log.receipts import Receipt, Receipts, first_of
 from strandline.log.results import TopicName, Value
 from strandline.log.terms import AppendTerms, terms_of
 from strandline.values import (
@@ -73,6 +74,7 @@ class AsyncLog:
         self._blocking = blocking
         #: Of each topic that had to be looked up, the appends that came meanwhile.
         self._queues: dict[TopicName, AppendQueue] = {}
+        self._looks = EarlyLooks(blocking._appends.look_at)
 
     @property
     def blocking(self) -> Log:
@@ -302,6 +304,7 @@ class AsyncLog:
 
     async def close(self) -> None:
         """End the log for its holder, after what was handed over. As `Log.close`."""
+        self._looks.close()
         try:
             for queue in tuple(self._queues.values()):
                 await queue.finish()
@@ -337,6 +340,8 @@ class AsyncLog:
         # A span of the caller's is in its context.
         append = partial(copy_context().run, append)
         if bound is None or (executor := bound.executor) is None:
+            if isinstance(topic, str):
+                self._looks.forget(topic)
             return self._queues.setdefault(topic, AppendQueue()).put(append), None
         handed = HandedOver[MadeT]()
         executor.submit(handed.make, append)
@@ -346,11 +351,33 @@ class AsyncLog:
 def append_now(log: AsyncLog, topic: str, value: Value, terms: AppendTerms) -> Receipt | None:
     """Append on the running loop if the core does it at once; None if not, with nothing done.
 
-    For rooms above. The receipt has reached its level, unless that is to be synced first.
+    For rooms above. The receipt has reached its level, unless that is to be synced first: then
+    see `when_reached`.
     """
-    appenders, queue = log._blocking._appenders, log._queues.get(topic)
-    # No append to the topic waits to be handed over, nor a transaction.
-    if appenders is None or not (queue is None or queue.last is None) or bound_thread.get():
+    if (appenders := _free_appenders(log, topic)) is None:
         return None
     made: Receipt = append_warm(appenders, topic, value, terms, False)
-    return None if made is NotImplemented else made
+    if made is NotImplemented:
+        return None
+    log._looks.note(topic)
+    return made
+
+
+def append_many_now(
+    log: AsyncLog, topic: str, events: list[Event], terms: AppendTerms
+) -> Receipt | None:
+    """Append several as `append_now` does; return the receipt of the first."""
+    if (appenders := _free_appenders(log, topic)) is None:
+        return None
+    made: Receipts = append_many_warm(appenders, topic, events, terms, False)
+    if made is NotImplemented:
+        return None
+    log._looks.note(topic)
+    return first_of(made)
+
+
+def _free_appenders(log: AsyncLog, topic: str) -> dict[str, Any] | None:
+    """Return what appends without Python, unless an append to the topic or a transaction waits."""
+    queue = log._queues.get(topic)
+    is_free = (queue is None or queue.last is None) and not bound_thread.get()
+    return log._blocking._appenders if is_free else None

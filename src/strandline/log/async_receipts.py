@@ -1,7 +1,7 @@
 """What an append on an event loop returns: receipts to be awaited."""
 
 import asyncio
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any, TypeAlias, TypeVar, overload
 
 import msgspec
@@ -109,6 +109,30 @@ def _after_round(receipt: AsyncReceipt, made: Receipt) -> Generator[Any, None, A
     if not made._is_reached:
         yield from made.__await__()
     return receipt
+
+
+def when_reached(receipt: Receipt, tell: Callable[[BaseException | None], None]) -> None:
+    """Have `tell` called on the running loop, later, once the receipt has reached its level, or
+    with the error if it will not. For rooms above."""
+    ended = receipt._next_round()
+    if ended is None:
+        _tell_at_the_end(receipt, tell)
+        return
+
+    def look(_: object) -> None:
+        if receipt._is_reached:
+            tell(None)
+        else:
+            _tell_at_the_end(receipt, tell)
+
+    ended.add_done_callback(look)
+
+
+def _tell_at_the_end(receipt: Receipt, tell: Callable[[BaseException | None], None]) -> None:
+    waiting = asyncio.ensure_future(receipt._wait_on_loop())
+    waiting.add_done_callback(
+        lambda done: tell(asyncio.CancelledError() if done.cancelled() else done.exception())
+    )
 
 
 class AsyncReceipts(Sequence[AsyncReceipt]):

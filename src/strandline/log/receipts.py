@@ -247,6 +247,11 @@ def receipts_of(first: Receipt, count: int) -> Receipts:
     return receipts
 
 
+def first_of(receipts: Receipts) -> Receipt:
+    """Return the receipt of the first value."""
+    return receipts._first or receipts[0]  # noqa: SLF001 - Of one request.
+
+
 def outcome_of(receipt: Receipt) -> Outcome:
     """Return what the request came to that a receipt is of."""
     return receipt._outcome  # noqa: SLF001 - For what puts receipts together.

@@ -53,6 +53,7 @@ class TracedAppends:
         self._appends = appends
         self._tracing = tracing
         self.knows: Final = appends.knows
+        self.look_at: Final = appends.look_at
 
     def append(
         self,

@@ -122,6 +122,8 @@ async def _append(
     call: Call, topic: Topic, kind: ValueKind, given: Values, terms: AppendTerms
 ) -> Response:
     log, (values, keys) = call.log, given
+    # By its name a topic is appended to in the shortest way, see design 0087.
+    to = topic.name if topic.tenant is None else topic
     receipts: Any
     if not values:
         receipts = []
@@ -131,11 +133,9 @@ async def _append(
         receipts = await scope.publish_many(topic, values, keys=keys, **terms)  # type: ignore[misc]
     elif len(values) == 1:
         key = None if keys is None else keys[0]
-        # By its name a topic is appended to in the shortest way, see design 0087.
-        to = topic.name if topic.tenant is None else topic
         receipts = [(await log.append(to, values[0], key=key, **terms)).blocking]
     else:
-        receipts = (await log.append_many(topic, values, keys=keys, **terms)).blocking
+        receipts = (await log.append_many(to, values, keys=keys, **terms)).blocking
     return _answer(receipts, log.durability_max)
 
 
@@ -160,11 +160,15 @@ def append_values(
     return found
 
 
-def written_answer(receipt: Receipt) -> bytes:
-    """Return the body of the answer for a new record that is written."""
-    when = moment(receipt.timestamp_us) or ""
-    placed = AppendedRecord(receipt.partition, receipt.offset, when, is_repeat=False)
-    return _encode(AppendAnswer("written", [placed]))
+def new_answer(first: Receipt, count: int, level: Durability) -> bytes:
+    """Return the body of the answer for so many new records that were written as one."""
+    offset, when = first.offset, moment(first.timestamp_us)
+    begin, end = (
+        f'{{"partition":{first.partition},"offset":',
+        f',"timestamp":"{when}","is_repeat":false}}',
+    )
+    placed = f"{end},{begin}".join([str(each) for each in range(offset, offset + count)])
+    return f'{{"durability":"{level}","receipts":[{begin}{placed}{end}]}}'.encode()
 
 
 def _answer(receipts: Iterable[Receipt], durability_max: Durability) -> Response:

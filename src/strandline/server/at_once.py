@@ -7,25 +7,33 @@ holds. What may have changed is checked each time: the token, and how many reque
 way. Wherever something is other than usual, nothing is done, and the usual way answers.
 """
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-import msgspec
 from starlette.responses import Response
 
+from strandline._core import IS_COMPILED
 from strandline.clock import Clock
-from strandline.log import AppendTerms, AsyncLog
-from strandline.log.async_log import append_now
-from strandline.server.appending import written_answer
-from strandline.server.bodies import AppendedEvent, event_of
+from strandline.log import AppendTerms, AsyncLog, Receipt
+from strandline.log.async_log import append_many_now, append_now
+from strandline.log.async_receipts import when_reached
+from strandline.server.appending import new_answer
 from strandline.server.caller import Caller, RequestsUnderWay
 from strandline.server.endpoint import JSON
 from strandline.server.health import EndpointMetrics
 from strandline.server.problems import problem_of
 from strandline.server.tokens import TokenTable, bearer_of, digest_of
-from strandline.values import Durability, StrandlineError
+from strandline.values import Durability, Event, StrandlineError, UnknownError
 
 if TYPE_CHECKING:
     from strandline.server.call import Call
+
+if TYPE_CHECKING or IS_COMPILED:
+    from strandline._core.core import events_of_json
+else:
+    # Without a core no append is made at once.
+    events_of_json = None
 
 WHOLE_REQUEST: Final = "strandline.whole_request"
 """Where the scope of a request has all of its bytes, if they came together and alone."""
@@ -33,6 +41,7 @@ _CREATED: Final = 201
 _BODY_BYTES_MAX: Final = 64 * 1024
 _HEAD_BYTES_MAX: Final = 1024
 _HEADS_MAX: Final = 4096
+_EVENTS_MAX: Final = 256
 _END_OF_HEAD: Final = b"\r\n\r\n"
 #: The end of the name of Content-Length, as most clients write it, and what is before that.
 _LENGTH: Final = b"ength: "
@@ -40,7 +49,8 @@ _BEFORE_LENGTH: Final = b"\r\ncontent-l"
 #: Headers of requests that are answered in the usual way alone.
 _UNUSUAL: Final = ("cookie", "expect", "transfer-encoding", "ce-specversion")
 
-_decode: Final = msgspec.json.Decoder(AppendedEvent).decode
+Answer = Callable[[int, Response | bytes], None]
+"""Sends an answer of this status: a response, or its body of JSON."""
 
 
 class KnownHead(NamedTuple):
@@ -50,10 +60,19 @@ class KnownHead(NamedTuple):
     token_digest: str | None
     topic: str
     terms: AppendTerms
+    level: Durability
+
+
+class _Taken(NamedTuple):
+    """An append that was taken, and where its answer goes."""
+
+    known: KnownHead
+    begun: float
+    answer: Answer
 
 
 class AppendsAtOnce:
-    """Answers appends of one event each that need no wait. For one event loop."""
+    """Makes appends of few events as soon as they arrive. For one event loop."""
 
     def __init__(
         self,
@@ -86,33 +105,63 @@ class AppendsAtOnce:
         digest = None if secret is None else digest_of(bearer_of(secret) or "")
         if len(self._known) >= _HEADS_MAX:
             del self._known[next(iter(self._known))]
-        self._known[cut] = KnownHead(call.caller, digest, topic, terms)
+        level = Durability.parse(terms.get("durability", Durability.WRITTEN))
+        self._known[cut] = KnownHead(call.caller, digest, topic, terms, level)
 
-    def answer(self, whole: bytes) -> tuple[int, Response | bytes] | None:
-        """Return the status and the answer, or its body of JSON, if the request is an append
-        that was made by now; None for all others, of which nothing was done."""
+    def take(self, whole: bytes, answer: Answer) -> bool:
+        """Append what a request says, if it is an append that needs no wait to be made.
+
+        Then `answer` is called, at once or, for what is to be synced, later. False for all
+        others, of which nothing was done.
+        """
         head, _, body = whole.partition(_END_OF_HEAD)
         if len(body) > self._bytes_max or (cut := _cut(head, body)) is None:
-            return None
+            return False
         known = self._known.get(cut)
         if known is None or not self._is_admitted(known):
-            return None
-        begun = self._monotonic()
+            return False
+        taken = _Taken(known, self._monotonic(), answer)
+        events = events_of_json(body, _EVENTS_MAX)
+        if events is NotImplemented or not events:
+            return False
         try:
-            event = event_of(_decode(body))
-        except (msgspec.MsgspecError, ValueError, RecursionError, StrandlineError):
-            return None
-        answer: Response | bytes
-        try:
-            receipt = append_now(self._log, known.topic, event, known.terms)
-            if receipt is None:
-                return None
-            status, answer = _CREATED, written_answer(receipt)
+            first = self._append(known, events)
         except StrandlineError as error:
-            answer = problem_of(error)
-            status = answer.status_code
-        self._note(status, self._monotonic() - begun)
-        return status, answer
+            self._answer_error(taken, error)
+            return True
+        if first is None:
+            return False
+        if known.level is Durability.DURABLE:
+            self._under_way.enter(known.caller)
+            when_reached(first, partial(self._answer_synced, taken, first, len(events)))
+        else:
+            self._answer_new(taken, first, len(events))
+        return True
+
+    def _append(self, known: KnownHead, events: list[Event]) -> Receipt | None:
+        if len(events) == 1:
+            return append_now(self._log, known.topic, events[0], known.terms)
+        return append_many_now(self._log, known.topic, events, known.terms)
+
+    def _answer_synced(
+        self, taken: _Taken, first: Receipt, count: int, error: BaseException | None
+    ) -> None:
+        self._under_way.leave(taken.known.caller)
+        if error is None:
+            self._answer_new(taken, first, count)
+        else:
+            self._answer_error(
+                taken, error if isinstance(error, StrandlineError) else UnknownError(error)
+            )
+
+    def _answer_new(self, taken: _Taken, first: Receipt, count: int) -> None:
+        self._note(_CREATED, self._monotonic() - taken.begun)
+        taken.answer(_CREATED, new_answer(first, count, taken.known.level))
+
+    def _answer_error(self, taken: _Taken, error: StrandlineError) -> None:
+        problem = problem_of(error)
+        self._note(problem.status_code, self._monotonic() - taken.begun)
+        taken.answer(problem.status_code, problem)
 
     def _is_admitted(self, known: KnownHead) -> bool:
         digest = known.token_digest
@@ -132,11 +181,11 @@ def _cut(head: bytes, body: bytes) -> bytes | None:
 
 def _is_usual(call: "Call", terms: AppendTerms) -> bool:
     headers = call.request.headers
-    if call.request.scope["http_version"] != "1.1":
+    if not IS_COMPILED or call.request.scope["http_version"] != "1.1":
         return False
     if headers.get("content-type", JSON) != JSON or any(each in headers for each in _UNUSUAL):
         return False
     if headers.get("connection", "keep-alive").lower() != "keep-alive":
         return False
     durability = terms.get("durability", Durability.WRITTEN)
-    return durability is Durability.WRITTEN and terms.keys() <= {"durability"}
+    return durability is not Durability.APPLIED and terms.keys() <= {"durability"}

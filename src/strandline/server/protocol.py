@@ -14,7 +14,7 @@ from uvicorn.protocols.http.httptools_impl import (
 from strandline.server.at_once import WHOLE_REQUEST, AppendsAtOnce
 from strandline.server.problems import RequestError, problem_of
 
-_JSON_HEAD: Final = b"content-length: %d\r\ncontent-type: application/json\r\n\r\n"
+_JSON_HEAD: Final = b"%b%bcontent-length: %d\r\ncontent-type: application/json\r\n\r\n"
 HEAD_BYTES_MAX: Final = 64 * 1024
 """How large the request line and the headers may be together."""
 
@@ -34,6 +34,12 @@ class BoundedProtocol(HttpToolsProtocol):
         self._is_between = True
         self._whole = b""
         self._answered_at_s = 0.0
+        #: Whether an append that was taken has no answer yet; and what has come meanwhile.
+        self._is_pending = False
+        self._held = b""
+        self._is_ending = False
+        #: The headers of every answer, and as they are sent.
+        self._headers: tuple[object, bytes] = (None, b"")
         self._refusal: RequestError | None = None
         self.url = b""
         self._timer: asyncio.TimerHandle | None = None
@@ -50,10 +56,17 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """See asyncio."""
+        if self._is_pending:
+            self._held += data
+            if len(self._held) > HEAD_BYTES_MAX:
+                self.flow.pause_reading()
+            return
         if self._is_idle():
-            if (answer := self.at_once.answer(data)) is not None:
-                self._answer_at_once(*answer)
+            self._is_pending = True
+            if self.at_once.take(data, self._answer_at_once):
+                self._end()
                 return
+            self._is_pending = False
             self._whole = data
         if self._is_in_head:
             self._head_bytes += len(data)
@@ -77,19 +90,34 @@ class BoundedProtocol(HttpToolsProtocol):
         )
 
     def _answer_at_once(self, status: int, answer: Response | bytes) -> None:
-        lines = [STATUS_LINE[status]]
-        lines += [b"%b: %b\r\n" % each for each in self.server_state.default_headers]
+        self._is_pending = False
+        if self.transport.is_closing():
+            return
         if isinstance(answer, bytes):
-            lines.append(_JSON_HEAD % len(answer))
-            lines.append(answer)
+            head = _JSON_HEAD % (STATUS_LINE[status], self._common_headers(), len(answer))
+            self.transport.write(head + answer)
         else:
+            lines = [STATUS_LINE[status], self._common_headers()]
             lines += [b"%b: %b\r\n" % each for each in answer.raw_headers]
-            lines += [b"\r\n", bytes(answer.body)]
-        self.transport.write(b"".join(lines))
-        self._end()
+            self.transport.write(b"".join([*lines, b"\r\n", bytes(answer.body)]))
+        if self._is_ending:
+            self.transport.close()
+            return
         self._answered_at_s = self.loop.time()
         if self.timeout_keep_alive_task is None:
             self._keep_alive_for(self.timeout_keep_alive)
+        if self._held:
+            held, self._held = self._held, b""
+            self.flow.resume_reading()
+            self.data_received(held)
+
+    def _common_headers(self) -> bytes:
+        of, joined = self._headers
+        headers = self.server_state.default_headers
+        if of is not headers:
+            joined = b"".join([b"%b: %b\r\n" % each for each in headers])
+            self._headers = headers, joined
+        return joined
 
     def _keep_alive_for(self, time_s: float) -> None:
         self.timeout_keep_alive_task = self.loop.call_later(time_s, self.timeout_keep_alive_handler)
@@ -97,10 +125,17 @@ class BoundedProtocol(HttpToolsProtocol):
     def timeout_keep_alive_handler(self) -> None:
         """Close the connection, unless a request was answered at once meanwhile."""
         left_s = self._answered_at_s + self.timeout_keep_alive - self.loop.time()
-        if left_s > 0:
-            self._keep_alive_for(left_s)
+        if left_s > 0 or self._is_pending:
+            self._keep_alive_for(max(left_s, 1.0))
         else:
             super().timeout_keep_alive_handler()
+
+    def shutdown(self) -> None:
+        """Close the connection, after the answer that is under way."""
+        if self._is_pending:
+            self._is_ending = True
+        else:
+            super().shutdown()
 
     def on_message_begin(self) -> None:
         """See httptools."""

@@ -14,6 +14,7 @@ from strandline.stores.files.following import keep
 from strandline.stores.files.manifest import StoredSegment
 from strandline.stores.files.partition import PartitionFiles
 from strandline.stores.files.partition_lock import PartitionLock
+from strandline.stores.files.reserved_space import ahead_bytes
 from strandline.stores.files.succession import OwnedEpoch
 from strandline.stores.files.tail import DURABLE_AT, FENCE_AT
 from strandline.stores.files.writing_settings import WritingSettings
@@ -133,7 +134,8 @@ def compiled_lane(
     clock = None if type(place.clock) is SystemClock else place.clock
     lane = Lane(
         *(io, clock, fenced, lock.close_file),
-        *(settings.segment_bytes, settings.is_exclusive, settings.maps_tails),
+        *(settings.segment_bytes, ahead_bytes(place, settings.segment_bytes)),
+        *(settings.is_exclusive, settings.maps_tails),
     )
     if files.tail_watch is not None:
         lane.announce_to(files.tail_watch)

@@ -9,6 +9,12 @@ from strandline.stores.files.succession import RESERVE_MAX_BYTES, RESERVE_MIN_BY
 _LARGE_BYTES = 128 * 1024
 
 
+def ahead_bytes(place: Place, segment_bytes: int) -> int:
+    """Return how many zeros are written at a time."""
+    ahead = RESERVE_MIN_BYTES if is_internal_name(place.topic.name) else segment_bytes // 64
+    return min(RESERVE_MAX_BYTES, max(RESERVE_MIN_BYTES, ahead))
+
+
 class ReservedSpace:
     """How far a segment is zeros already: a sync of what replaces them changes no file's map."""
 
@@ -17,8 +23,7 @@ class ReservedSpace:
         self._reserve = place.reserve
         #: What consumers note of themselves goes on when the disk is full.
         self._is_internal = is_internal_name(place.topic.name)
-        ahead = RESERVE_MIN_BYTES if self._is_internal else segment_bytes // 64
-        self._ahead = min(RESERVE_MAX_BYTES, max(RESERVE_MIN_BYTES, ahead))
+        self._ahead = ahead_bytes(place, segment_bytes)
         self.end: int = 0
 
     def have(self, fd: int, position: int, size: int) -> None:

@@ -1,0 +1,61 @@
+"""Looks at topics in time, so that appends on an event loop need not wait for them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from strandline.log.topic_lane import ROUTE_CHECK_S
+from strandline.values import StrandlineError
+
+_EVERY_S: Final = ROUTE_CHECK_S / 2
+
+
+class EarlyLooks:
+    """Looks in a thread at each topic that is appended to, before an append has to.
+
+    For one event loop at a time. A topic that is not appended to any more is left alone.
+    """
+
+    def __init__(self, look: Callable[[str], None]) -> None:
+        self._look = look
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        #: Topics that were appended to since the last look.
+        self._used: set[str] = set()
+
+    def note(self, topic: str) -> None:
+        """Note an append on the running loop."""
+        if topic not in self._used:
+            self._used.add(topic)
+            if topic not in self._timers:
+                self._plan(asyncio.get_running_loop(), topic)
+
+    def forget(self, topic: str) -> None:
+        """Begin again with a topic: an append had to look, as after its loop was closed."""
+        self._used.discard(topic)
+        if (timer := self._timers.pop(topic, None)) is not None:
+            timer.cancel()
+
+    def close(self) -> None:
+        """Look no more."""
+        for topic in tuple(self._timers):
+            self.forget(topic)
+
+    def _plan(self, loop: asyncio.AbstractEventLoop, topic: str) -> None:
+        self._timers[topic] = loop.call_later(_EVERY_S, self._due, loop, topic)
+
+    def _due(self, loop: asyncio.AbstractEventLoop, topic: str) -> None:
+        if topic in self._used:
+            self._used.discard(topic)
+            loop.run_in_executor(None, self._look_quietly, topic)
+            self._plan(loop, topic)
+        else:
+            self._timers.pop(topic, None)
+
+    def _look_quietly(self, topic: str) -> None:
+        try:
+            self._look(topic)
+        except (StrandlineError, OSError):
+            # The next append finds the same, and has a caller who learns of it.
+            return
