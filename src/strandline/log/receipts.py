@@ -252,6 +252,12 @@ def first_of(receipts: Receipts) -> Receipt:
     return receipts._first or receipts[0]  # noqa: SLF001 - Of one request.
 
 
+def place_of(receipt: Receipt) -> tuple[Partition, int, int]:
+    """Return where a new record is, and its append time; raises as `Receipt.offset`."""
+    offset, timestamp_us, _ = receipt._placement()  # noqa: SLF001 - Of one request.
+    return receipt._partition, offset, timestamp_us  # noqa: SLF001 - Of one request.
+
+
 def outcome_of(receipt: Receipt) -> Outcome:
     """Return what the request came to that a receipt is of."""
     return receipt._outcome  # noqa: SLF001 - For what puts receipts together.

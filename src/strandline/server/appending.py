@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from strandline.log import AppendTerms, Log, Receipt
 from strandline.log.off_loop import in_thread
+from strandline.log.receipts import place_of
 from strandline.server.bodies import (
     CLOUD_EVENT,
     CLOUD_EVENTS,
@@ -162,13 +163,14 @@ def append_values(
 
 def new_answer(first: Receipt, count: int, level: Durability) -> bytes:
     """Return the body of the answer for so many new records that were written as one."""
-    offset, when = first.offset, moment(first.timestamp_us)
+    partition, offset, timestamp_us = place_of(first)
+    when = moment(timestamp_us)
     begin, end = (
-        f'{{"partition":{first.partition},"offset":',
+        f'{{"partition":{partition},"offset":',
         f',"timestamp":"{when}","is_repeat":false}}',
     )
     placed = f"{end},{begin}".join([str(each) for each in range(offset, offset + count)])
-    return f'{{"durability":"{level}","receipts":[{begin}{placed}{end}]}}'.encode()
+    return f'{{"durability":"{_NAMES[level]}","receipts":[{begin}{placed}{end}]}}'.encode()
 
 
 def _answer(receipts: Iterable[Receipt], durability_max: Durability) -> Response:

@@ -24,7 +24,7 @@ from strandline.server.endpoint import JSON
 from strandline.server.health import EndpointMetrics
 from strandline.server.problems import problem_of
 from strandline.server.tokens import TokenTable, bearer_of, digest_of
-from strandline.values import Durability, Event, StrandlineError, UnknownError
+from strandline.values import Durability, StrandlineError, UnknownError
 
 if TYPE_CHECKING:
     from strandline.server.call import Call
@@ -64,9 +64,11 @@ class KnownHead(NamedTuple):
 
 
 class _Taken(NamedTuple):
-    """An append that was taken, and where its answer goes."""
+    """An append that is to be synced: the receipt of its first event, and where its answer goes."""
 
     known: KnownHead
+    first: Receipt
+    events: int
     begun: float
     answer: Answer
 
@@ -120,48 +122,42 @@ class AppendsAtOnce:
         known = self._known.get(cut)
         if known is None or not self._is_admitted(known):
             return False
-        taken = _Taken(known, self._monotonic(), answer)
+        begun = self._monotonic()
         events = events_of_json(body, _EVENTS_MAX)
         if events is NotImplemented or not events:
             return False
+        append, value = (append_now, events[0]) if len(events) == 1 else (append_many_now, events)
         try:
-            first = self._append(known, events)
+            first = append(self._log, known.topic, value, known.terms)
         except StrandlineError as error:
-            self._answer_error(taken, error)
+            self._answer_error(begun, answer, error)
             return True
         if first is None:
             return False
         if known.level is Durability.DURABLE:
             self._under_way.enter(known.caller)
-            when_reached(first, partial(self._answer_synced, taken, first, len(events)))
+            taken = _Taken(known, first, len(events), begun, answer)
+            when_reached(first, partial(self._answer_synced, taken))
         else:
-            self._answer_new(taken, first, len(events))
+            self._note(_CREATED, self._monotonic() - begun)
+            answer(_CREATED, new_answer(first, len(events), known.level))
         return True
 
-    def _append(self, known: KnownHead, events: list[Event]) -> Receipt | None:
-        if len(events) == 1:
-            return append_now(self._log, known.topic, events[0], known.terms)
-        return append_many_now(self._log, known.topic, events, known.terms)
-
-    def _answer_synced(
-        self, taken: _Taken, first: Receipt, count: int, error: BaseException | None
-    ) -> None:
-        self._under_way.leave(taken.known.caller)
+    def _answer_synced(self, taken: _Taken, error: BaseException | None) -> None:
+        known, first, count, begun, answer = taken
+        self._under_way.leave(known.caller)
         if error is None:
-            self._answer_new(taken, first, count)
+            self._note(_CREATED, self._monotonic() - begun)
+            answer(_CREATED, new_answer(first, count, known.level))
+        elif isinstance(error, StrandlineError):
+            self._answer_error(begun, answer, error)
         else:
-            self._answer_error(
-                taken, error if isinstance(error, StrandlineError) else UnknownError(error)
-            )
+            self._answer_error(begun, answer, UnknownError(error))
 
-    def _answer_new(self, taken: _Taken, first: Receipt, count: int) -> None:
-        self._note(_CREATED, self._monotonic() - taken.begun)
-        taken.answer(_CREATED, new_answer(first, count, taken.known.level))
-
-    def _answer_error(self, taken: _Taken, error: StrandlineError) -> None:
+    def _answer_error(self, begun: float, answer: Answer, error: StrandlineError) -> None:
         problem = problem_of(error)
-        self._note(problem.status_code, self._monotonic() - taken.begun)
-        taken.answer(problem.status_code, problem)
+        self._note(problem.status_code, self._monotonic() - begun)
+        answer(problem.status_code, problem)
 
     def _is_admitted(self, known: KnownHead) -> bool:
         digest = known.token_digest

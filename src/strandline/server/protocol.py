@@ -80,7 +80,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _is_idle(self) -> bool:
         """Whether a request that comes now is the only one, and would be begun at once."""
-        most, before = self.limit_concurrency, cast(RequestResponseCycle | None, self.cycle)
+        most, before = self.limit_concurrency, cast("RequestResponseCycle | None", self.cycle)
         return (
             self._is_between
             and (before is None or before.response_complete)
