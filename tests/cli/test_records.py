@@ -410,3 +410,13 @@ def test_an_event_may_be_appended_for_later() -> None:
     assert at > datetime.fromisoformat(second["timestamp"])
     for text in ("tomorrow", "", "99999999w", "15"):
         assert run("append", "orders", "3", "--kind", "a", "--deliver-at", text).code == 2
+
+
+@pytest.mark.parametrize("line", ["read orders --partition 9", "tail orders --partition 9"])
+def test_a_partition_that_is_not_there_is_answered_with_those_that_are(line: str) -> None:
+    ran("create", "orders", "--partitions", "3")
+
+    done = run(*line.split())
+
+    assert done.code == 2
+    assert "its partitions are 0 to 2" in done.stderr

@@ -99,7 +99,7 @@ def test_findings_are_named_and_exit_with_1(spark: SparkSession, folder: Path) -
         ("rebuild orders totals:sl t.snapshot", "no such view"),
         ("export orders . --format parquet", "no output of a job"),
         ("export orders out --format xml", "parquet or json"),
-        ("snapshot orders out --below 7=1", "no such partitions"),
+        ("snapshot orders out --below 7=1", "its partitions are 0 to"),
         ("audit ordres", "orders"),
     ],
 )

@@ -10,13 +10,13 @@ from strandline.clock import SystemClock
 from strandline.values import (
     EARLIEST,
     LATEST,
-    InvalidError,
     Mode,
     Offset,
     Start,
     StrandlineError,
     Topic,
 )
+from strandline.values.partitioning import unknown_partition
 
 # What takes long to import comes with what needs it: `strandline --help` needs none of it.
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def partitions_of(log: "Log", topic: Topic, chosen: int | None) -> list[int]:
     if chosen is None:
         return list(range(count))
     if chosen >= count:
-        raise InvalidError("the topic has no such partition", partition=chosen, partitions=count)
+        raise unknown_partition(chosen, count)
     return [chosen]
 
 

@@ -25,6 +25,7 @@ from strandline.values import (
 )
 from strandline.values.names import RESERVED_PREFIX
 from strandline.values.options import check_options
+from strandline.values.partitioning import unknown_partition
 
 # Members of an enumeration are slow to look up.
 _APPLIED: Final = Durability.APPLIED
@@ -188,11 +189,7 @@ def check_partition(partition: object, partitions: int) -> Partition:
     """Return `partition` if a topic of so many has it, else raise InvalidError."""
     number = check_whole("partition", partition)
     if number >= partitions:
-        raise InvalidError(
-            f"the topic has no such partition, its partitions are 0 to {partitions - 1}",
-            partition=number,
-            partitions=partitions,
-        )
+        raise unknown_partition(number, partitions)
     return Partition(number)
 
 

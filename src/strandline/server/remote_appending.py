@@ -136,7 +136,7 @@ def _draft(one: wire.WireDraft, kind: ValueKind, bytes_max: int) -> Draft:
         value = decode_batch(body.payload) if kind is ValueKind.BATCH else body.payload
         return draft(value, one.key, kind, bytes_max)
     if body.kind is None:
-        raise InvalidError("this topic holds values of another kind", kind=str(kind))
+        raise InvalidError("this topic holds events, and this is none", kind=str(kind))
     try:
         payload = msgspec.json.decode(body.payload)
         headers = msgspec.json.decode(body.headers, type=dict[str, str])

@@ -16,6 +16,7 @@ from strandline.server.remote_claims import RemoteClaims
 from strandline.server.remote_topics import RemoteTopics
 from strandline.server.tokens import TokenScope
 from strandline.values import InvalidError
+from strandline.values.partitioning import unknown_partition
 
 T = TypeVar("T", bound=wire.Message)
 
@@ -36,7 +37,7 @@ class StorePort:
         if given.partition >= topic.settings.partitions:
             topic = self.topics.refreshed(call.caller, topic.topic)
         if not 0 <= given.partition < topic.settings.partitions:
-            raise InvalidError("the topic has no such partition", partition=given.partition)
+            raise unknown_partition(given.partition, topic.settings.partitions)
         return topic, given.partition
 
 

@@ -22,6 +22,7 @@ from strandline.server.tokens import TokenScope
 from strandline.subscriptions import AsyncSubscription, CaughtUp, Marker
 from strandline.values import ClosedError, Epoch, InvalidError, Record, StrandlineError, Topic
 from strandline.values.json_forms import record_json
+from strandline.values.partitioning import unknown_partition
 
 _FORMS: Final = (SSE, NDJSON)
 PARTITIONS_MAX: Final = 64
@@ -103,7 +104,7 @@ def _starts(log: Log, topic: Topic, query: TailQuery, token: str) -> dict[int, i
 def _partition(text: str, count: int) -> int:
     if text.isdecimal() and len(text) < len(str(PARTITIONS_MAX)) + 4 and int(text) < count:
         return int(text)
-    raise InvalidError("the topic has no such partition", partition=text, partitions=count)
+    raise unknown_partition(text, count)
 
 
 class TopicTail:

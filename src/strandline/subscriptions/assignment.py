@@ -19,6 +19,7 @@ from strandline.values import (
     UnavailableError,
 )
 from strandline.values.arguments import whole
+from strandline.values.partitioning import unknown_partition
 from strandline.values.prompt import Shown, few_pairs, prompt_text
 
 
@@ -159,12 +160,7 @@ def checked_place(topics: Mapping[Topic, int], topic: Topic, partition: object) 
     number = whole(partition)
     if number is not None and 0 <= number < count:
         return TopicPartition(topic, Partition(number))
-    raise InvalidError(
-        f"this topic has no such partition, its partitions are 0 to {count - 1}",
-        topic=topic.name,
-        partition=partition,
-        partitions=count,
-    )
+    raise unknown_partition(partition, count, topic=topic.name)
 
 
 def collapse(

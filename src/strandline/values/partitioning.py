@@ -47,3 +47,13 @@ def murmur2(data: bytes) -> int:
         value = ((value ^ int.from_bytes(rest, "little")) * _FACTOR) & _MASK
     value = ((value ^ (value >> 13)) * _FACTOR) & _MASK
     return value ^ (value >> 15)
+
+
+def unknown_partition(partition: object, partitions: int, **fields: object) -> InvalidError:
+    """Return what is wrong where a topic of so many partitions has not this one, or these."""
+    return InvalidError(
+        f"the topic has no such partition, its partitions are 0 to {partitions - 1}",
+        **fields,
+        partition=partition,
+        partitions=partitions,
+    )

@@ -18,6 +18,7 @@ from strandline.server.places import offset_of
 from strandline.server.resume import positions_in
 from strandline.typed import definition_of
 from strandline.values import InvalidError, Topic, ValueKind
+from strandline.values.partitioning import unknown_partition
 
 _MESSAGE_BYTES: Final = 1024 * 1024
 
@@ -122,7 +123,7 @@ def _partitions(log: Log, topic: Topic, ticket: ReadTicket) -> list[int]:
     offsets = [each for each in (ticket.start, ticket.end) if isinstance(each, dict)]
     strange = sorted(named.union(*offsets) - set(every))
     if strange or not named:
-        raise InvalidError("the topic has no such partition", partition=strange, partitions=count)
+        raise unknown_partition(strange, count)
     return sorted(named)
 
 

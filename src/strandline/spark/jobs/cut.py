@@ -12,6 +12,7 @@ from strandline.spark.source.places import chosen_topics
 from strandline.spark.topic_table import table
 from strandline.values import InvalidError, Mode, Topic, TrimmedError
 from strandline.values.arguments import check_text, check_whole
+from strandline.values.partitioning import unknown_partition
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -80,7 +81,7 @@ def _ends(below: Mapping[int, int] | int | None, count: int) -> Mapping[int, int
     ends = {check_whole("below", each): check_whole("below", below[each]) for each in below}
     strange = sorted(number for number in ends if number >= count)
     if strange:
-        raise InvalidError("the topic has no such partitions", partitions=strange, count=count)
+        raise unknown_partition(strange, count)
     return ends
 
 

@@ -15,6 +15,7 @@ from strandline.spark.jobs.tasks import Progress, run_each
 from strandline.spark.log_urls import spark_url
 from strandline.values import InvalidError, Mode, Topic, UnavailableError
 from strandline.values.arguments import check_items, check_path, check_whole
+from strandline.values.partitioning import unknown_partition
 from strandline.views import View
 from strandline.views.folding import Folded, folded
 from strandline.views.snapshot import SnapshotFile, binding_of
@@ -73,7 +74,7 @@ def rebuild(
         numbers = [check_whole("partitions", each) for each in wanted or ()]
         chosen = sorted(set(range(count) if wanted is None else numbers))
         if chosen and chosen[-1] >= count:
-            raise InvalidError("the topic has no such partition", partitions=chosen, count=count)
+            raise unknown_partition(chosen[-1], count)
     snapshots = SnapshotFile(SystemIo(), path, binding, SystemClock())
     work = partial(_fold, located, found, view, poison)
     done = run_each(spark, chosen, work, size=lambda each: each.records, progress=progress)

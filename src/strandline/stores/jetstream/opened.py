@@ -20,6 +20,7 @@ from strandline.stores.jetstream.streams import LogNames, LogStream
 from strandline.stores.log_format import LOG_FORMAT, check_format
 from strandline.stores.lost_answer import LostError
 from strandline.values import CorruptError, Durability, InvalidError, Mode
+from strandline.values.log_url import NO_LOG
 
 #: The first server with atomic batches.
 VERSION_MIN: Final = 2, 12, 0
@@ -64,7 +65,7 @@ async def open_log(
             return _checked(found, replicas, connection.url)
         if mode is not Mode.WRITE:
             raise InvalidError(
-                "there is no log of this name, open it for writing to create one",
+                NO_LOG,
                 url=connection.url,
             )
         wanted = replicas or 1

@@ -14,6 +14,7 @@ from strandline.stores.kafka.keyed import KeyedLog
 from strandline.stores.kafka.names import KafkaNames, TopicForm
 from strandline.stores.log_format import LOG_FORMAT, check_format
 from strandline.values import CorruptError, Durability, InvalidError, Mode
+from strandline.values.log_url import NO_LOG
 
 _LOG: Final = "log"
 
@@ -87,7 +88,7 @@ def _check_same(option: str, wanted: int | None, found: int) -> None:
 
 
 def _no_log(url: str) -> InvalidError:
-    return InvalidError("there is no log of this name, open it for writing to create one", url=url)
+    return InvalidError(NO_LOG, url=url)
 
 
 def capabilities(clients: KafkaClients, topics: Sequence[str]) -> Capabilities:

@@ -29,6 +29,7 @@ from strandline.values import (
     Mode,
     StrandlineError,
 )
+from strandline.values.log_url import NO_LOG
 from strandline.values.names import check_text
 
 Connection: TypeAlias = "psycopg.Connection[TupleRow]"
@@ -275,7 +276,7 @@ class PostgresDatabase:
         if known is None or known[0] < FORMAT:
             if self.mode is not Mode.WRITE:
                 raise InvalidError(
-                    "there is no log in this schema, open it for writing to create one"
+                    NO_LOG
                     if known is None
                     else "this log is of an older version, open it once for writing",
                     url=self.url,
