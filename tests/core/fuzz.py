@@ -23,6 +23,7 @@ _EVENTS = (
     b'[{"kind":"a","key":"k","payload":{"a":[1,2.50,"\\n"],"b":{}},"headers":{"b":"1","a":"2"}}]',
     b'{ "headers" : {"\xc3\xa9":"\\u00e9"} , "kind" : "order.made", "payload" : [0.5, -17, null] }',
 )
+_REQUEST = b"POST /a HTTP/1.1\r\nContent-Length: 10\r\nX: y\r\n\r\n0123456789"
 _HEADERS = b'{"a":"","trace":"00-4bf92f3577b34da6-01","\xc3\xa9\\n":"\\u00e9\\"","z":"zz"}'
 _SPLICES = (b'"', b"\\", b"{", b"}", b"[", b"]", b"\xff", b"\x00", b"\\u", b"e", b"-", b"9" * 20)
 
@@ -66,6 +67,7 @@ def run(seed: int) -> None:
         _decode(core, text)
         _check_json(core, text)
         _headers(core, mutated(chosen, _HEADERS))
+        _request(core, mutated(chosen, _REQUEST))
         _events(core, mutated(chosen, chosen.choice(_EVENTS)))
         frames(chosen)
 
@@ -96,6 +98,14 @@ def _events(core: Any, text: bytes) -> None:
     except (ValueError, msgspec.MsgspecError) as error:
         raise AssertionError(f"the core has made events of {text!r}") from error
     assert [each.stored_row() for each in found] == [each.stored_row() for each in events], text
+
+
+def _request(core: Any, whole: bytes) -> None:
+    head, _, body = whole.partition(b"\r\n\r\n")
+    before, name, after = head.rpartition(b"ength: ")
+    length, end, rest = after.partition(b"\r")
+    is_said = name and length == b"%d" % len(body) and b"\r\n\r\n" in whole
+    assert core.split_request(whole) == ((before + name + end + rest, body) if is_said else None)
 
 
 def _column(*texts: bytes) -> tuple[bytes, int, int, bytes]:

@@ -27,9 +27,13 @@ class SteeredLoop(asyncio.SelectorEventLoop):
         """See asyncio."""
         return self._now
 
+    def pass_time(self, seconds: float) -> None:
+        """Let time pass."""
+        self._now += seconds
+
     async def advance(self, seconds: float) -> None:
         """Let time pass, and everything that is due be done, in threads as well."""
-        self._now += seconds
+        self.pass_time(seconds)
         for _ in range(3):
             await asyncio.sleep(0)
         await self.run_in_executor(None, lambda: None)
@@ -109,6 +113,23 @@ def test_a_look_that_fails_is_left_to_the_next_append(loop: SteeredLoop, error: 
 
     run(loop, steps())
     assert (looked, unhandled) == (["a", "a"], [])
+
+
+def test_a_loop_that_is_being_closed_looks_no_more(loop: SteeredLoop) -> None:
+    looked: list[str] = []
+    unhandled: list[Any] = []
+    looks = EarlyLooks(looked.append)
+
+    async def steps() -> None:
+        loop.set_exception_handler(lambda _, context: unhandled.append(context))
+        looks.note("a")
+        await loop.shutdown_default_executor()
+        loop.pass_time(HALF_S)
+        for _ in range(3):
+            await asyncio.sleep(0)
+
+    run(loop, steps())
+    assert (looked, unhandled) == ([], [])
 
 
 @needs_core

@@ -184,6 +184,10 @@ PyObject *event_get_headers(Event *event, void *closure);
 
 PyObject *events_of_json(PyObject *module, PyObject *args);
 
+/* --- request.c --- */
+
+PyObject *split_request(PyObject *module, PyObject *request);
+
 /* --- record.c --- */
 
 extern PyTypeObject *RecordType;

@@ -10,23 +10,11 @@ from strandline.values.record import Record as Record
 INTERFACE: int
 """What Python and the core expect of each other; raised with each change."""
 
-def bind(
-    *,
-    encode_payload: Callable[[Any], bytes],
-    encode_headers: Callable[[Any], bytes],
-    check_kind: Callable[[Any], str],
-    check_key: Callable[[Any], str],
-    us_from_datetime: Callable[[Any], int],
-    datetime_from_us: Callable[[int], Any],
-    decode_payload: Callable[[bytes], Any],
-    decode_headers: Callable[[bytes], Any],
-    events_equal: Callable[[Any, Any], bool],
-    event_text: Callable[[Any], str],
-    raise_too_large: Callable[[int], None],
-    raise_no_event: Callable[[Any], None],
-    record_text: Callable[[Any], str],
-) -> None:
-    """Set the functions that do what the core leaves to Python. Called before any other."""
+def bind(**functions: Callable[..., Any]) -> None:
+    """Set the functions that do what the core leaves to Python: those of `values/event.py`.
+
+    Called before any other.
+    """
 
 def columns_learn(
     head: bytes, body_length_at: int, rows_at: int, buffers_at: int, nodes_at: int, /
@@ -100,6 +88,12 @@ def encode(value: object, /) -> bytes | NotImplementedType:
 
 def decode(json: bytes, /) -> Any:
     """Return what JSON says, as msgspec does; NotImplemented for whatever else."""
+
+def split_request(whole: bytes, /) -> tuple[bytes, bytes] | None:
+    """Return the head of a request without the digits of its length, and its body.
+
+    None unless it is one request of HTTP/1.1 as a whole, whose last length is that of its body.
+    """
 
 def events_of_json(json: bytes, count_max: int, /) -> Any:
     """Return a list of the events of a text: one, or an array of at most so many.

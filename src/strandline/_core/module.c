@@ -92,6 +92,7 @@ static PyMethodDef functions[] = {
     {"header_columns", header_columns, METH_VARARGS, NULL},
     {"append_warm", (PyCFunction)(void *)append_warm, METH_FASTCALL, NULL},
     {"append_many_warm", (PyCFunction)(void *)append_many_warm, METH_FASTCALL, NULL},
+    {"split_request", split_request, METH_O, NULL},
     {"events_of_json", events_of_json, METH_VARARGS, NULL},
     {"crc32c", checksum, METH_VARARGS, NULL},
     {"encode", encode, METH_O, NULL},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from typing import Final
 
@@ -46,12 +47,13 @@ class EarlyLooks:
         self._timers[topic] = loop.call_later(_EVERY_S, self._due, loop, topic)
 
     def _due(self, loop: asyncio.AbstractEventLoop, topic: str) -> None:
+        del self._timers[topic]
         if topic in self._used:
             self._used.discard(topic)
-            loop.run_in_executor(None, self._look_quietly, topic)
-            self._plan(loop, topic)
-        else:
-            self._timers.pop(topic, None)
+            # A loop that is being closed takes no more work, and makes no more appends.
+            with contextlib.suppress(RuntimeError):
+                loop.run_in_executor(None, self._look_quietly, topic)
+                self._plan(loop, topic)
 
     def _look_quietly(self, topic: str) -> None:
         try:

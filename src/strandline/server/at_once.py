@@ -30,10 +30,12 @@ if TYPE_CHECKING:
     from strandline.server.call import Call
 
 if TYPE_CHECKING or IS_COMPILED:
-    from strandline._core.core import events_of_json
+    from strandline._core.core import events_of_json, split_request
 else:
-    # Without a core no append is made at once.
-    events_of_json = None
+    # Without a core no head is known.
+    def split_request(whole: bytes, /) -> None:
+        del whole
+
 
 WHOLE_REQUEST: Final = "strandline.whole_request"
 """Where the scope of a request has all of its bytes, if they came together and alone."""
@@ -42,7 +44,7 @@ _BODY_BYTES_MAX: Final = 64 * 1024
 _HEAD_BYTES_MAX: Final = 1024
 _HEADS_MAX: Final = 4096
 _EVENTS_MAX: Final = 256
-_END_OF_HEAD: Final = b"\r\n\r\n"
+_REQUEST_BYTES_MAX: Final = _HEAD_BYTES_MAX + _BODY_BYTES_MAX
 #: The end of the name of Content-Length, as most clients write it, and what is before that.
 _LENGTH: Final = b"ength: "
 _BEFORE_LENGTH: Final = b"\r\ncontent-l"
@@ -96,19 +98,21 @@ class AppendsAtOnce:
 
     def remember(self, call: "Call", body: bytes, topic: str, terms: AppendTerms) -> None:
         """Know the head of a call that has appended events to a global topic of events."""
-        head, _, rest = call.request.scope.get(WHOLE_REQUEST, b"").partition(_END_OF_HEAD)
+        whole = call.request.scope.get(WHOLE_REQUEST, b"")
+        if (parts := split_request(whole)) is None:
+            return
+        head, rest = parts
         # The body that was parsed is what follows the head: so the head ends where we take it to.
         if rest != body or len(head) > _HEAD_BYTES_MAX or not _is_usual(call, terms):
             return
-        cut = _cut(head, body)
-        if cut is None or not cut.lower().rpartition(_LENGTH)[0].endswith(_BEFORE_LENGTH):
+        if not head.lower().rpartition(_LENGTH)[0].endswith(_BEFORE_LENGTH):
             return
         secret = call.request.headers.get("authorization")
         digest = None if secret is None else digest_of(bearer_of(secret) or "")
         if len(self._known) >= _HEADS_MAX:
             del self._known[next(iter(self._known))]
         level = Durability.parse(terms.get("durability", Durability.WRITTEN))
-        self._known[cut] = KnownHead(call.caller, digest, topic, terms, level)
+        self._known[head] = KnownHead(call.caller, digest, topic, terms, level)
 
     def take(self, whole: bytes, answer: Answer) -> bool:
         """Append what a request says, if it is an append that needs no wait to be made.
@@ -116,11 +120,11 @@ class AppendsAtOnce:
         Then `answer` is called, at once or, for what is to be synced, later. False for all
         others, of which nothing was done.
         """
-        head, _, body = whole.partition(_END_OF_HEAD)
-        if len(body) > self._bytes_max or (cut := _cut(head, body)) is None:
+        if len(whole) > _REQUEST_BYTES_MAX or (parts := split_request(whole)) is None:
             return False
-        known = self._known.get(cut)
-        if known is None or not self._is_admitted(known):
+        head, body = parts
+        known = self._known.get(head)
+        if known is None or len(body) > self._bytes_max or not self._is_admitted(known):
             return False
         begun = self._monotonic()
         events = events_of_json(body, _EVENTS_MAX)
@@ -166,18 +170,9 @@ class AppendsAtOnce:
         return self._under_way.has_room(known.caller)
 
 
-def _cut(head: bytes, body: bytes) -> bytes | None:
-    """Return a head without the length of its body; None if that is not how it says it."""
-    begin = head.rfind(_LENGTH) + len(_LENGTH)
-    end = head.find(b"\r\n", begin)
-    if end < 0:
-        end = len(head)
-    return head[:begin] + head[end:] if head[begin:end] == b"%d" % len(body) else None
-
-
 def _is_usual(call: "Call", terms: AppendTerms) -> bool:
     headers = call.request.headers
-    if not IS_COMPILED or call.request.scope["http_version"] != "1.1":
+    if call.request.scope["http_version"] != "1.1":
         return False
     if headers.get("content-type", JSON) != JSON or any(each in headers for each in _UNUSUAL):
         return False
