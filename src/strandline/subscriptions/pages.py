@@ -11,7 +11,7 @@ from strandline.log import Hint, Log, Watch
 from strandline.subscriptions.cursor import Cursor, Cursors, Need, TopicPartition
 from strandline.subscriptions.following import Following
 from strandline.subscriptions.markers import Marker
-from strandline.subscriptions.screening import Screen
+from strandline.subscriptions.screening import FEW_RECORDS, Screen
 from strandline.subscriptions.selecting import Selecting
 from strandline.subscriptions.sharing import PageLimits, ScreenReader, fresh, shared_reads
 from strandline.values import InvalidError, Record, Topic, UnavailableError
@@ -97,7 +97,7 @@ class Pages:
         self._on_poll = on_poll
         self._is_polled = True
         self._following: Following | None = None
-        if screens is None and not durable_only:
+        if not durable_only:
             self._following = Following(log, watch, clock, records_max=records_max)
         self._shared = shared_reads(log)
         self._selecting = Selecting(log)
@@ -153,19 +153,19 @@ class Pages:
                 self._cursors.doubt()
                 raise
 
-    def take_ready(self) -> Record | None:
-        """Return the next record of the page that is buffered; None where `take` is due."""
+    def take_ready(self) -> Record | FailedRecord | None:
+        """Return the next item of the page that is buffered; None where `take` is due."""
         page = self._page
         if not page or self._is_filling:
             # The lock may be held for as long as a read takes.
             return None
         with self._lock:
             cursor = self._cursor
-            if not page or cursor is None or self._page_end is not None:
-                return None
-            if cursor.is_removed or cursor.markers:
+            if not page or cursor is None or cursor.is_removed or cursor.markers:
                 return None
             try:
+                if self._page_end is not None:
+                    return self._take_wanted(cursor, self._page_end)
                 record: Any = page.popleft()
                 cursor.deliver(record.offset)
                 if not page:
@@ -230,7 +230,7 @@ class Pages:
                 self.look_everywhere()
         return True
 
-    def follow_on(self) -> Record | None:
+    def follow_on(self) -> Record | FailedRecord | None:
         """Wait and take, if it waits for records anyway; None where `take` is due."""
         following, cursor = self._following, self._cursors.only()
         if following is None or cursor is None or following.cursor is not cursor:
@@ -269,16 +269,31 @@ class Pages:
 
     def _put(self, cursor: Cursor, records: list[Record]) -> None:
         with self._lock:
-            if cursor.is_removed or self._page or cursor.next != records[0].offset:
+            if cursor.is_removed or not self.is_empty or cursor.next != records[0].offset:
                 return
             try:
                 cursor.hint(records[-1].offset + 1)
-                self._page.extend(records)
+                if self._screens is None:
+                    self._page.extend(records)
+                elif len(records) <= FEW_RECORDS:
+                    self._put_wanted(self._screens[cursor.place.topic], records)
+                else:
+                    # As a page, which is evaluated for all who share it.
+                    self._cursors.queue(cursor)
+                    return
                 self._cursor = cursor
             except BaseException:
                 self._drop_page()
                 self._cursors.doubt()
                 raise
+
+    def _put_wanted(self, screen: Screen, records: list[Record]) -> None:
+        for record, outcome in zip(records, screen.sift(records), strict=True):
+            if isinstance(outcome, InvalidError):
+                self._page.append(FailedRecord(record, outcome))
+            elif outcome is not None:
+                self._page.append(outcome)
+        self._page_end = records[-1].offset + 1
 
     def on_hints(self, hints: Collection[Hint]) -> None:
         """Follow the hints of one wait. Without any, the next take looks everywhere."""
@@ -352,13 +367,16 @@ class Pages:
             self._page_end = None
             self._cursors.queue(cursor)
             return SKIPPED
+        return self._take_wanted(cursor, self._page_end)
+
+    def _take_wanted(self, cursor: Cursor, page_end: int) -> Record | FailedRecord:
         item = self._page[0]
         cursor.pass_over(item.offset)
         if isinstance(item, FailedRecord) and not self._delivers_failed:
             raise item.error
         self._page.popleft()
         cursor.deliver(item.offset)
-        if cursor.next == self._page_end:
+        if cursor.next == page_end:
             self._page_end = None
             self._cursors.queue(cursor)
         return item

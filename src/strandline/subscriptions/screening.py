@@ -25,6 +25,9 @@ from strandline.values.record import with_value
 Outcome: TypeAlias = Record | InvalidError | None
 """The record, or what is left of it; why that is unknown; None if it is not selected."""
 
+FEW_RECORDS: Final = 8
+"""So many events are tested one by one in less time than columns are made of them."""
+
 
 class Screen(Protocol):
     """A predicate on the records of one topic."""
@@ -57,10 +60,10 @@ class EventScreen:
         self.text: PredicateText = PredicateText(where, now_us, packed)
 
     def sift(self, records: Sequence[Record]) -> Iterable[Outcome]:
-        if len(records) == 1 and self.predicate.row_test is not None:
+        if len(records) <= FEW_RECORDS and self.predicate.row_test is not None:
             # Where it fails, the error comes from the kernels below.
             with suppress(pa.ArrowInvalid):
-                return [records[0] if self.wants(records[0]) else None]
+                return [record if self.wants(record) else None for record in records]
         return self._sift_batch(records)
 
     def wants(self, record: Record) -> bool:
