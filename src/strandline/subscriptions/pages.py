@@ -4,14 +4,14 @@ import threading
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from enum import Enum, auto
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from strandline.clock import Clock
 from strandline.log import Hint, Log, Watch
 from strandline.subscriptions.cursor import Cursor, Cursors, Need, TopicPartition
 from strandline.subscriptions.following import Following
 from strandline.subscriptions.markers import Marker
-from strandline.subscriptions.screening import FEW_RECORDS, Screen
+from strandline.subscriptions.screening import FEW_RECORDS, FailedRecord, Screen
 from strandline.subscriptions.selecting import Selecting
 from strandline.subscriptions.sharing import PageLimits, ScreenReader, fresh, shared_reads
 from strandline.values import InvalidError, Record, Topic, UnavailableError
@@ -41,18 +41,6 @@ class Pause(Enum):
 
 SKIPPED: Final = Pause.SKIPPED
 HISTORY: Final = Pause.HISTORY
-
-
-class FailedRecord(NamedTuple):
-    """A record on which a predicate fails, and the error."""
-
-    record: Record
-    error: InvalidError
-
-    @property
-    def offset(self) -> int:
-        """Its place in its partition."""
-        return self.record.offset
 
 
 class Pages:
@@ -203,7 +191,8 @@ class Pages:
         try:
             if cursor is None or cursor.fault is not None or not following.begin(cursor):
                 return self.leave_end()
-            self._wait_for(cursor, self.wait_s(deadline))
+            if records := self._wait_for(following, self.wait_s(deadline)):
+                self._put(cursor, records)
         except BaseException:
             following.end()
             raise
@@ -216,44 +205,73 @@ class Pages:
             return False
         if cursor is None or cursor.fault is not None or not following.begin_on_loop(cursor):
             return self.leave_end()
-        is_put = False
         try:
-            records = await following.wait_on_loop(self.wait_s(deadline))
-            if records:
+            if records := await self._wait_on_loop(following, self.wait_s(deadline)):
                 self._put(cursor, records)
-                is_put = True
         except BaseException:
             following.end()
             raise
-        finally:
-            if not is_put:
-                self.look_everywhere()
         return True
 
     def follow_on(self) -> Record | FailedRecord | None:
         """Wait and take, if it waits for records anyway; None where `take` is due."""
+        if (followed := self._followed()) is None:
+            return None
+        following, cursor, left_s = followed
+        records = self._wait_for(following, left_s)
+        return self._take_first(cursor, records) if records else None
+
+    async def follow_on_loop(self) -> Record | FailedRecord | None:
+        """Do what `follow_on` does on the running event loop."""
+        if (followed := self._followed()) is None or not followed[0].is_on_loop:
+            return None
+        following, cursor, left_s = followed
+        records = await self._wait_on_loop(following, left_s)
+        return self._take_first(cursor, records) if records else None
+
+    def _followed(self) -> tuple[Following, Cursor, float] | None:
+        """Return what is followed, if nothing else is needed, and for how long."""
         following, cursor = self._following, self._cursors.only()
         if following is None or cursor is None or following.cursor is not cursor:
             return None
         left_s = self._poll_at - self._clock.monotonic()
-        if left_s <= 0 or cursor.need is not _NOTHING:
-            return None
-        return self.take_ready() if self._wait_for(cursor, left_s) else None
+        is_due = left_s <= 0 or cursor.need is not _NOTHING
+        return None if is_due else (following, cursor, left_s)
 
-    def _wait_for(self, cursor: Cursor, timeout_s: float) -> bool:
-        """Wait for records of the cursor that is followed; without any, the next take looks."""
-        is_put = False
+    # Without records, the next take looks. After an interrupt that loses some, the follower is
+    # ahead of its cursor, and ends with the next wait.
+
+    def _wait_for(self, following: Following, timeout_s: float) -> list[Record] | None:
+        records = None
         try:
-            assert self._following is not None
-            records = self._following.wait(timeout_s)
-            if records:
-                self._put(cursor, records)
-                is_put = True
+            records = following.wait(timeout_s)
         finally:
-            if not is_put:
-                # Also if it was interrupted: what was read is read again.
+            if not records:
                 self.look_everywhere()
-        return is_put
+        return records
+
+    async def _wait_on_loop(self, following: Following, timeout_s: float) -> list[Record] | None:
+        records = None
+        try:
+            records = await following.wait_on_loop(timeout_s)
+        finally:
+            if not records:
+                self.look_everywhere()
+        return records
+
+    def _take_first(self, cursor: Cursor, records: list[Record]) -> Record | FailedRecord | None:
+        """Return the first of these records; the others are buffered."""
+        if len(records) > 1 or self._screens is not None:
+            self._put(cursor, records)
+            return self.take_ready()
+        record: Any = records[0]
+        with self._lock:
+            is_next = cursor.next == record.offset and not cursor.markers
+            if cursor.is_removed or not is_next or not self.is_empty:
+                return None
+            cursor.deliver(record.offset)
+            self._cursors.queue(cursor)
+        return record  # type: ignore[no-any-return]
 
     def close(self) -> None:
         """Let go of what waits at the end. From any thread."""

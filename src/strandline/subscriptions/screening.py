@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -27,6 +27,18 @@ Outcome: TypeAlias = Record | InvalidError | None
 
 FEW_RECORDS: Final = 8
 """So many events are tested one by one in less time than columns are made of them."""
+
+
+class FailedRecord(NamedTuple):
+    """A record on which a predicate fails, and the error."""
+
+    record: Record
+    error: InvalidError
+
+    @property
+    def offset(self) -> int:
+        """Its place in its partition."""
+        return self.record.offset
 
 
 class Screen(Protocol):
