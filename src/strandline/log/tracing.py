@@ -53,6 +53,7 @@ class TracedAppends:
         self._appends = appends
         self._tracing = tracing
         self.knows: Final = appends.knows
+        self.is_fresh: Final = appends.is_fresh
 
     def append(
         self,
