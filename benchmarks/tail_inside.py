@@ -28,10 +28,13 @@ def entries(sizes: Sizes) -> tuple[Entry, ...]:
         Entry(
             name=f"tail.inside.{way}.{number}",
             unit="µs",
-            contenders=partial(_contenders, receiving, subscribers, sizes.tail_events),
+            contenders=partial(_contenders, receiving, queues, subscribers, sizes.tail_events),
             bars={"queue": 0.5},
         )
-        for way, receiving in (("for", _in_threads), ("async", _on_loop))
+        for way, receiving, queues in (
+            ("for", _in_threads, _queues),
+            ("async", _on_loop, _loop_queues),
+        )
         for number, subscribers in (("one", 1), ("eight", sizes.eight))
     )
 
@@ -41,11 +44,15 @@ Receiving = Callable[[Log, int, int, Ready], list[list[float]]]
 
 
 def _contenders(
-    receiving: Receiving, subscribers: int, events: int, scratch: Path
+    receiving: Receiving,
+    queues: Callable[[int, int], float],
+    subscribers: int,
+    events: int,
+    scratch: Path,
 ) -> Mapping[str, Contender]:
     return {
         "ours": partial(_ours, receiving, subscribers, events, scratch),
-        "queue": partial(_queues, subscribers, events),
+        "queue": partial(queues, subscribers, events),
     }
 
 
@@ -120,3 +127,33 @@ def _queues(subscribers: int, events: int) -> float:
         receivers = [pool.submit(receive, each) for each in queues]
         begun = publish(put, samples(events))
         return median(latencies_us(begun, [receiver.result() for receiver in receivers]))
+
+
+def _loop_queues(subscribers: int, events: int) -> float:
+    """An asyncio queue for each subscriber, all of them tasks of one loop.
+
+    The publisher is another thread: one call wakes the loop, which puts into all queues.
+    """
+    queues: list[asyncio.Queue[Sample]] = [asyncio.Queue() for _ in range(subscribers)]
+    loops: queue.Queue[asyncio.AbstractEventLoop] = queue.Queue()
+
+    async def receive(mine: asyncio.Queue[Sample]) -> list[float]:
+        came = []
+        for _ in range(events):
+            await mine.get()
+            came.append(now())
+        return came
+
+    async def receive_all() -> list[list[float]]:
+        loops.put(asyncio.get_running_loop())
+        return await asyncio.gather(*map(receive, queues))
+
+    def put(sample: Sample) -> None:
+        for each in queues:
+            each.put_nowait(sample)
+
+    with ThreadPoolExecutor(1) as pool:
+        received = pool.submit(lambda: asyncio.run(receive_all()))
+        loop = loops.get()
+        begun = publish(lambda sample: loop.call_soon_threadsafe(put, sample), samples(events))
+        return median(latencies_us(begun, received.result()))

@@ -15,7 +15,10 @@ import pytest
 import strandline as sl
 from strandline.log import Log
 from strandline.log.parts import follower_of
+from strandline.predicates import PredicateEvalError
+from strandline.subscriptions import pages
 from strandline.subscriptions.following import Following
+from strandline.subscriptions.screening import FEW_RECORDS
 from tests.core.plain import needs_core
 from tests.logs import file_log
 
@@ -230,9 +233,9 @@ def test_few_tails_have_notices_and_the_last_follower_closes_them(log: Log) -> N
     assert at_end(log, "t9")[0] is not None
 
 
-def test_a_subscription_follows_and_takes_up_what_a_follower_leaves(
-    log: Log, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def followed(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """For each wait of a subscription by a follower, whether the follower has answered it."""
     followed: list[bool] = []
     wait = Following.wait
 
@@ -242,6 +245,12 @@ def test_a_subscription_follows_and_takes_up_what_a_follower_leaves(
         return found
 
     monkeypatch.setattr(Following, "wait", counted)
+    return followed
+
+
+def test_a_subscription_follows_and_takes_up_what_a_follower_leaves(
+    log: Log, followed: list[bool]
+) -> None:
     with log.subscribe("t", start=2) as subscription:
         for number in range(2, 40):
             terms: Any = {"idempotency_key": f"{number}"} if number % 9 == 0 else {}
@@ -252,3 +261,51 @@ def test_a_subscription_follows_and_takes_up_what_a_follower_leaves(
 
     assert sum(followed) >= 10
     assert not all(followed)
+
+
+@pytest.fixture
+def _never_polled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have nothing be found but by a wake-up."""
+    monkeypatch.setattr(pages, "POLL_S", 3600.0)
+
+
+@pytest.mark.usefixtures("_never_polled")
+def test_a_subscription_with_a_predicate_follows_and_gets_what_matches(
+    log: Log, followed: list[bool]
+) -> None:
+    bursts = [1, 2, FEW_RECORDS, FEW_RECORDS + 1, 1, 100, 1, 1] * 3
+    found: list[int] = []
+    wanted: list[int] = []
+    with log.subscribe("t", start=2, where="payload >= 0") as subscription:
+        for burst in bursts:
+            end = log.marks("t", 0).high
+            payloads = [number if (end + number) % 3 else -1 for number in range(burst - 1)]
+            log.append_many("t", [sl.Event("k", each) for each in [*payloads, 1]])
+            wanted += [end + at for at, each in enumerate([*payloads, 1]) if each >= 0]
+            while len(found) < len(wanted):
+                found.append(next(subscription).offset)
+
+    assert found == wanted
+    assert sum(followed) >= len(bursts) / 2
+
+
+@pytest.mark.usefixtures("_never_polled")
+def test_a_record_on_which_a_predicate_fails_is_met_in_its_turn_also_live(
+    log: Log, followed: list[bool]
+) -> None:
+    with log.subscribe("t", start=2, where="payload.n::INT = 7") as subscription:
+        for offset in range(2, 10):
+            log.append("t", sl.Event("k", {"n": 7}))
+            assert next(subscription).offset == offset
+        assert any(followed)
+        for number in (7, "x", 7):
+            log.append("t", sl.Event("k", {"n": number}))
+
+        assert next(subscription).offset == 10
+        for _ in range(3):
+            with pytest.raises(PredicateEvalError):
+                next(subscription)
+        assert subscription.assignment.position(0) == 11
+        subscription.assignment.remove(0)
+        subscription.assignment.add(0, 12)
+        assert next(subscription).offset == 12

@@ -118,11 +118,15 @@ def test_threads_and_tasks_of_two_loops_wait_at_one_tail(
 
 
 class StoredAfterNotice:
-    """A tail watch that finds an end only at the second look after a notice."""
+    """A tail watch that finds an end only at the last of so many looks.
 
-    def __init__(self) -> None:
+    The first one is after a notice, and each but the last says that another one is due.
+    """
+
+    def __init__(self, looks: int) -> None:
         self.notices, self.bell = (os.eventfd(0, os.EFD_NONBLOCK) for _ in range(2))
         self.looks = 0
+        self.last = looks
 
     def begin_loop(self) -> tuple[int, int, int]:
         return 0, self.notices, self.bell
@@ -131,16 +135,18 @@ class StoredAfterNotice:
         self.looks += 1
         if self.looks == 1:
             os.eventfd_read(self.notices)
-        return self.looks == 1, self.looks == 2
+        return self.looks < self.last, self.looks == self.last
+
+    look_again_on_loop = look_on_loop
 
     def end_loop(self, _loop: int, /) -> None:
         os.close(self.notices)
         os.close(self.bell)
 
 
-def wait_for_both_looks(patience_s: float) -> None:
+def wait_for_all_looks(patience_s: float, looks: int = 2) -> None:
     async def scenario() -> None:
-        watch: Any = StoredAfterNotice()
+        watch: Any = StoredAfterNotice(looks)
         tail = LoopTail(asyncio.get_running_loop(), watch, watch)
         tail.join()
         waiter = LoopWaiter()
@@ -159,14 +165,18 @@ def wait_for_both_looks(patience_s: float) -> None:
 
 
 def test_a_loop_looks_once_more_after_a_notice() -> None:
-    wait_for_both_looks(PATIENCE_S)
+    wait_for_all_looks(PATIENCE_S)
+
+
+def test_a_loop_looks_once_more_after_a_notice_that_came_while_a_look_was_due() -> None:
+    wait_for_all_looks(PATIENCE_S, looks=3)
 
 
 def test_a_loop_that_does_not_look_again_is_found_out() -> None:
-    bug = Bug("one look", LoopTail, "_on_change", "loop.call_later(...)", "None")
+    bug = Bug("one look", LoopTail, "_look_later", "loop.call_later(...)", "None")
 
     with bug.planted(), pytest.raises(TimeoutError):
-        wait_for_both_looks(0.2)
+        wait_for_all_looks(0.2)
 
 
 def test_a_loop_closes_what_it_waited_at(log: Log) -> None:

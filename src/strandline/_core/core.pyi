@@ -181,8 +181,11 @@ class TailWatch:
         no notices."""
 
     def look_on_loop(self, loop: int, /) -> tuple[bool, bool]:
-        """Look at the tail; whether the loop has to call this once more 200 µs later, and
+        """Look at the tail; whether the loop has to call `look_again_on_loop` 200 µs later, and
         whether anything has changed since the last look of any thread."""
+
+    def look_again_on_loop(self, loop: int, /) -> tuple[bool, bool]:
+        """Do the same, or no more than say that it is due later, because of a later notice."""
 
     def end_loop(self, loop: int, /) -> None:
         """Close what `begin_loop` has opened."""

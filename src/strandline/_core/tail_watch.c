@@ -211,8 +211,11 @@ static Waited present(TailWatch *watch, int64_t aim, int64_t next, int64_t *end,
 
 Waited tail_watch_look(TailWatch *watch, int64_t aim, int64_t next, int64_t *end, int64_t *position) {
     pthread_mutex_lock(&watch->mutex);
-    if (watch->aim == aim && !watch->is_odd) tail_look(watch, -1);
     Waited waited = present(watch, aim, next, end, position);
+    if (waited == TIME_UP) {
+        tail_look(watch, -1);
+        waited = present(watch, aim, next, end, position);
+    }
     pthread_mutex_unlock(&watch->mutex);
     return waited;
 }

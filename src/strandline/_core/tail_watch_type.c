@@ -126,13 +126,19 @@ static PyObject *watch_end_loop(TailWatch *watch, PyObject *args) {
     Py_RETURN_NONE;
 }
 
-/* Look on behalf of a loop, after a notice or its bell; see core.pyi. */
-static PyObject *watch_look_on_loop(TailWatch *watch, PyObject *args) {
+static bool is_open(const TailWatch *watch, int loop) {
+    return loop >= 0 && loop < LOOPS_MAX && watch->loop_bells[loop] >= 0 && watch->notices >= 0;
+}
+
+/* Look on behalf of a loop, after a notice or its bell, or `is_again`; see core.pyi. */
+static PyObject *look(TailWatch *watch, PyObject *args, bool is_again) {
     int loop;
     if (!PyArg_ParseTuple(args, "i:look_on_loop", &loop)) return NULL;
     bool is_due = false, has_changed = false;
     pthread_mutex_lock(&watch->mutex);
-    if (loop >= 0 && loop < LOOPS_MAX && watch->loop_bells[loop] >= 0 && watch->notices >= 0) {
+    if (is_again && monotonic_s() < watch->again_at) {
+        is_due = true;
+    } else if (is_open(watch, loop)) {
         tail_drain(watch->loop_bells[loop]);
         if (tail_take_notices(watch)) {
             watch->again_at = monotonic_s() + TOUCH_S;
@@ -150,10 +156,19 @@ static PyObject *watch_look_on_loop(TailWatch *watch, PyObject *args) {
     return Py_BuildValue("(OO)", is_due ? Py_True : Py_False, has_changed ? Py_True : Py_False);
 }
 
+static PyObject *watch_look_on_loop(TailWatch *watch, PyObject *args) {
+    return look(watch, args, false);
+}
+
+static PyObject *watch_look_again_on_loop(TailWatch *watch, PyObject *args) {
+    return look(watch, args, true);
+}
+
 static PyMethodDef methods[] = {
     {"begin_loop", (PyCFunction)(void *)watch_begin_loop, METH_NOARGS, NULL},
     {"end_loop", (PyCFunction)(void *)watch_end_loop, METH_VARARGS, NULL},
     {"look_on_loop", (PyCFunction)(void *)watch_look_on_loop, METH_VARARGS, NULL},
+    {"look_again_on_loop", (PyCFunction)(void *)watch_look_again_on_loop, METH_VARARGS, NULL},
     {"aim", (PyCFunction)(void *)watch_aim, METH_VARARGS, NULL}, {0}};
 static PyType_Slot slots[] = {{Py_tp_new, watch_new},
                               {Py_tp_dealloc, watch_dealloc},

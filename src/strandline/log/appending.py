@@ -107,11 +107,12 @@ class Appends:
         """Whether an append to this topic needs no look at the store first."""
         if not isinstance(topic, str | Topic) or (lane := self._lanes.get(topic)) is None:
             return False
-        return (
-            not lane.earlier
-            and self._monotonic() < lane.fresh_until
-            and self._quotas.is_free(lane.tenant)
-        )
+        return self.is_fresh(topic) and not lane.earlier and self._quotas.is_free(lane.tenant)
+
+    def is_fresh(self, topic: TopicName) -> bool:
+        """Whether what is known of this topic is of late."""
+        lane = self._lanes.get(topic)
+        return lane is not None and self._monotonic() < lane.fresh_until
 
     def append(
         self,

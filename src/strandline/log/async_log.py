@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import Callable, Iterable, Sequence
 from contextvars import copy_context
 from functools import partial
@@ -143,13 +145,12 @@ class AsyncLog:
                 return AsyncReceipt(HandedOver.failed(error))
             if warm is not None:
                 return AsyncReceipt(warm)
+        hand_over = partial(self._handed_over, log._appends.append, topic, value, key, terms)
         if self._must_queue(topic):
-            return AsyncReceipt(
-                *self._queued(topic, partial(log.append, topic, value, key=key, **terms))
-            )
+            make = partial(log.append, topic, value, key=key, **terms)
+            return AsyncReceipt(*self._queued(topic, make, hand_over))
         try:
-            log._store.check_open()
-            receipt = log._appends.append(topic, value, key, terms_of(terms), may_wait=False)
+            receipt = hand_over()
         except StrandlineError as error:
             return AsyncReceipt(HandedOver.failed(error))
         if log._announcer is not None:
@@ -172,12 +173,12 @@ class AsyncLog:
         check_on_asyncio()
         log = self._blocking
         each, own = check_values(values, keys)
+        hand_over = partial(self._handed_over, log._appends.append_many, topic, each, own, terms)
         if self._must_queue(topic):
             make = partial(log.append_many, topic, each, keys=own, **terms)
-            return AsyncReceipts(len(each), *self._queued(topic, make))
+            return AsyncReceipts(len(each), *self._queued(topic, make, hand_over))
         try:
-            log._store.check_open()
-            receipts = log._appends.append_many(topic, each, own, terms_of(terms), may_wait=False)
+            receipts = hand_over()
         except StrandlineError as error:
             return AsyncReceipts(len(each), HandedOver.failed(error))
         return AsyncReceipts(len(each), announced(log._announcer, topic, receipts))
@@ -332,20 +333,54 @@ class AsyncLog:
         is_behind = queue is not None and queue.last is not None
         return is_inside or is_behind or not self._blocking._appends.knows(topic)
 
+    def _handed_over(
+        self,
+        append: Callable[..., MadeT],
+        topic: TopicName,
+        value: Any,
+        key: Any,
+        terms: AppendTerms,
+    ) -> MadeT:
+        """Append without a wait; the outcome may still be open."""
+        self._blocking._store.check_open()
+        return append(topic, value, key, terms_of(terms), may_wait=False)
+
     def _queued(
-        self, topic: TopicName, append: Callable[[], MadeT]
+        self, topic: TopicName, append: Callable[[], MadeT], hand_over: Callable[[], MadeT]
     ) -> tuple[HandedOver[MadeT], BoundThread | None]:
         """Have an append made in a thread; return it, and the transaction that it is part of."""
         bound = bound_thread.get()
         # A span of the caller's is in its context.
-        append = partial(copy_context().run, append)
+        run = copy_context().run
         if bound is None or (executor := bound.executor) is None:
             if isinstance(topic, str):
                 self._looks.forget(topic)
-            return self._queues.setdefault(topic, AppendQueue()).put(append), None
+            make = partial(self._make, topic, append, hand_over, asyncio.get_running_loop())
+            return self._queues.setdefault(topic, AppendQueue()).put(partial(run, make)), None
         handed = HandedOver[MadeT]()
-        executor.submit(handed.make, append)
+        executor.submit(handed.make, partial(run, append))
         return handed, bound
+
+    def _make(
+        self,
+        topic: TopicName,
+        append: Callable[[], MadeT],
+        hand_over: Callable[[], MadeT],
+        loop: asyncio.AbstractEventLoop,
+    ) -> MadeT:
+        """Append in a thread, to a topic that is looked up first unless another one was before.
+
+        Then nothing is waited for: those that queue behind it would wait for a sync each.
+        """
+        log = self._blocking
+        if not log._appends.is_fresh(topic):
+            return append()
+        made = hand_over()
+        if log._announcer is not None:
+            # A loop that is closed by now carries no wake-up; readers look by themselves.
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(log._announcer.announce, topic, made)
+        return made
 
 
 def append_now(log: AsyncLog, topic: str, value: Value, terms: AppendTerms) -> Receipt | None:

@@ -72,17 +72,24 @@ class LoopTail:
     def _on_change(self) -> None:
         is_due, _ = self._watch.look_on_loop(self._number)
         self._wake()
+        if is_due and not self._is_again_due:
+            self._look_later()
+
+    def _look_later(self) -> None:
         loop = self._loop()
-        if is_due and not self._is_again_due and loop is not None:
+        if loop is not None:
             self._is_again_due = True
             loop.call_later(_AGAIN_S, self._look_again)
 
     def _look_again(self) -> None:
         self._is_again_due = False
         if self.is_open:
-            _, has_changed = self._watch.look_on_loop(self._number)
+            is_due, has_changed = self._watch.look_again_on_loop(self._number)
             if has_changed:
                 self._wake()
+            if is_due:
+                # Because of a notice that came later.
+                self._look_later()
 
     def _wake(self) -> None:
         for waiter in self.waiting:

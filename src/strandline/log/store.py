@@ -286,7 +286,8 @@ class StoreRecords(Protocol[T_contra]):
         Returns once `level` is reached, and raises what went wrong. UnavailableError, with
         the request in `.write`, if the store cannot take it within `timeout_s`. Without
         `may_wait` it does not block, and the outcome may still be open: such calls come
-        from the thread of an event loop, and those of one partition are taken in order.
+        from the thread of an event loop, or from one that works for it, and those of one
+        partition are taken in order.
         """
 
     def marks(self, topic: T_contra, partition: int) -> Marks:

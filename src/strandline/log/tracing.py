@@ -54,6 +54,7 @@ class TracedAppends:
         self._tracing = tracing
         self.knows: Final = appends.knows
         self.look_at: Final = appends.look_at
+        self.is_fresh: Final = appends.is_fresh
 
     def append(
         self,

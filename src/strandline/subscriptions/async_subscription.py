@@ -5,7 +5,7 @@ from typing import TypeVar
 from strandline.log.off_loop import to_its_end
 from strandline.subscriptions.async_assignment import AsyncAssignment
 from strandline.subscriptions.markers import Marker
-from strandline.subscriptions.pages import FailedRecord
+from strandline.subscriptions.screening import FailedRecord
 from strandline.subscriptions.stream import AsyncStream
 from strandline.subscriptions.subscription import Subscription
 from strandline.values import Record
@@ -35,6 +35,8 @@ class AsyncSubscription(AsyncStream[ItemT]):
 
     async def __anext__(self) -> ItemT:
         item = self._blocking._take_at_once()
+        if item is None:
+            item = await self._blocking._follow_on_loop()
         return await super().__anext__() if item is None else item
 
     async def next(self, timeout_s: float | None = None) -> ItemT | None:

@@ -14,11 +14,11 @@ from strandline.subscriptions.consumer_name import ConsumerName
 from strandline.subscriptions.counting import Counting
 from strandline.subscriptions.dead_letters import DeadLettering
 from strandline.subscriptions.deliveries import Deliveries
-from strandline.subscriptions.pages import FailedRecord
 from strandline.subscriptions.passed_over import PassedOver
 from strandline.subscriptions.rebalancing import Rebalancing
 from strandline.subscriptions.received import tracing_of
 from strandline.subscriptions.redriven import Redriven
+from strandline.subscriptions.screening import FailedRecord
 from strandline.subscriptions.settlement import Settlement
 from strandline.subscriptions.stepping import Steps
 from strandline.subscriptions.subscribing import records_for_consumer

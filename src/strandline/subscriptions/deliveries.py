@@ -17,8 +17,9 @@ from strandline.log.off_loop import in_thread
 from strandline.subscriptions.counting import Counting
 from strandline.subscriptions.delivery import NEVER_HANDLED, Delivery
 from strandline.subscriptions.outstanding import Outstanding
-from strandline.subscriptions.pages import POLL_S, FailedRecord
+from strandline.subscriptions.pages import POLL_S
 from strandline.subscriptions.passed_over import PassedOver
+from strandline.subscriptions.screening import FailedRecord
 from strandline.subscriptions.subscription import Subscription
 from strandline.subscriptions.waiting import Waiting
 from strandline.values import Record, Topic

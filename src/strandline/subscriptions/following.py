@@ -54,12 +54,17 @@ class Following:
         if not self.begin(cursor):
             return False
         assert self._watch is not None
-        if self._tail is not None and self._tail.is_of_running_loop():
+        if self.is_on_loop:
             return True
         self.close()
         follower = self._watch.follower
         self._tail = None if follower is None else loop_tail(follower)
         return self._tail is not None
+
+    @property
+    def is_on_loop(self) -> bool:
+        """Whether it waits on the running event loop."""
+        return self._tail is not None and self._tail.is_of_running_loop()
 
     def wait(self, timeout_s: float) -> list[Record] | None:
         """Return the events that come in this time; None if there are none, or a look is due."""

@@ -4,14 +4,14 @@ import threading
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from enum import Enum, auto
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from strandline.clock import Clock
 from strandline.log import Hint, Log, Watch
 from strandline.subscriptions.cursor import Cursor, Cursors, Need, TopicPartition
 from strandline.subscriptions.following import Following
 from strandline.subscriptions.markers import Marker
-from strandline.subscriptions.screening import Screen
+from strandline.subscriptions.screening import FEW_RECORDS, FailedRecord, Screen
 from strandline.subscriptions.selecting import Selecting
 from strandline.subscriptions.sharing import PageLimits, ScreenReader, fresh, shared_reads
 from strandline.values import InvalidError, Record, Topic, UnavailableError
@@ -41,18 +41,6 @@ class Pause(Enum):
 
 SKIPPED: Final = Pause.SKIPPED
 HISTORY: Final = Pause.HISTORY
-
-
-class FailedRecord(NamedTuple):
-    """A record on which a predicate fails, and the error."""
-
-    record: Record
-    error: InvalidError
-
-    @property
-    def offset(self) -> int:
-        """Its place in its partition."""
-        return self.record.offset
 
 
 class Pages:
@@ -97,7 +85,7 @@ class Pages:
         self._on_poll = on_poll
         self._is_polled = True
         self._following: Following | None = None
-        if screens is None and not durable_only:
+        if not durable_only:
             self._following = Following(log, watch, clock, records_max=records_max)
         self._shared = shared_reads(log)
         self._selecting = Selecting(log)
@@ -153,19 +141,19 @@ class Pages:
                 self._cursors.doubt()
                 raise
 
-    def take_ready(self) -> Record | None:
-        """Return the next record of the page that is buffered; None where `take` is due."""
+    def take_ready(self) -> Record | FailedRecord | None:
+        """Return the next item of the page that is buffered; None where `take` is due."""
         page = self._page
         if not page or self._is_filling:
             # The lock may be held for as long as a read takes.
             return None
         with self._lock:
             cursor = self._cursor
-            if not page or cursor is None or self._page_end is not None:
-                return None
-            if cursor.is_removed or cursor.markers:
+            if not page or cursor is None or cursor.is_removed or cursor.markers:
                 return None
             try:
+                if self._page_end is not None:
+                    return self._take_wanted(cursor, self._page_end)
                 record: Any = page.popleft()
                 cursor.deliver(record.offset)
                 if not page:
@@ -203,7 +191,8 @@ class Pages:
         try:
             if cursor is None or cursor.fault is not None or not following.begin(cursor):
                 return self.leave_end()
-            self._wait_for(cursor, self.wait_s(deadline))
+            if records := self._wait_for(following, self.wait_s(deadline)):
+                self._put(cursor, records)
         except BaseException:
             following.end()
             raise
@@ -216,44 +205,73 @@ class Pages:
             return False
         if cursor is None or cursor.fault is not None or not following.begin_on_loop(cursor):
             return self.leave_end()
-        is_put = False
         try:
-            records = await following.wait_on_loop(self.wait_s(deadline))
-            if records:
+            if records := await self._wait_on_loop(following, self.wait_s(deadline)):
                 self._put(cursor, records)
-                is_put = True
         except BaseException:
             following.end()
             raise
-        finally:
-            if not is_put:
-                self.look_everywhere()
         return True
 
-    def follow_on(self) -> Record | None:
+    def follow_on(self) -> Record | FailedRecord | None:
         """Wait and take, if it waits for records anyway; None where `take` is due."""
+        if (followed := self._followed()) is None:
+            return None
+        following, cursor, left_s = followed
+        records = self._wait_for(following, left_s)
+        return self._take_first(cursor, records) if records else None
+
+    async def follow_on_loop(self) -> Record | FailedRecord | None:
+        """Do what `follow_on` does on the running event loop."""
+        if (followed := self._followed()) is None or not followed[0].is_on_loop:
+            return None
+        following, cursor, left_s = followed
+        records = await self._wait_on_loop(following, left_s)
+        return self._take_first(cursor, records) if records else None
+
+    def _followed(self) -> tuple[Following, Cursor, float] | None:
+        """Return what is followed, if nothing else is needed, and for how long."""
         following, cursor = self._following, self._cursors.only()
         if following is None or cursor is None or following.cursor is not cursor:
             return None
         left_s = self._poll_at - self._clock.monotonic()
-        if left_s <= 0 or cursor.need is not _NOTHING:
-            return None
-        return self.take_ready() if self._wait_for(cursor, left_s) else None
+        is_due = left_s <= 0 or cursor.need is not _NOTHING
+        return None if is_due else (following, cursor, left_s)
 
-    def _wait_for(self, cursor: Cursor, timeout_s: float) -> bool:
-        """Wait for records of the cursor that is followed; without any, the next take looks."""
-        is_put = False
+    # Without records, the next take looks. After an interrupt that loses some, the follower is
+    # ahead of its cursor, and ends with the next wait.
+
+    def _wait_for(self, following: Following, timeout_s: float) -> list[Record] | None:
+        records = None
         try:
-            assert self._following is not None
-            records = self._following.wait(timeout_s)
-            if records:
-                self._put(cursor, records)
-                is_put = True
+            records = following.wait(timeout_s)
         finally:
-            if not is_put:
-                # Also if it was interrupted: what was read is read again.
+            if not records:
                 self.look_everywhere()
-        return is_put
+        return records
+
+    async def _wait_on_loop(self, following: Following, timeout_s: float) -> list[Record] | None:
+        records = None
+        try:
+            records = await following.wait_on_loop(timeout_s)
+        finally:
+            if not records:
+                self.look_everywhere()
+        return records
+
+    def _take_first(self, cursor: Cursor, records: list[Record]) -> Record | FailedRecord | None:
+        """Return the first of these records; the others are buffered."""
+        if len(records) > 1 or self._screens is not None:
+            self._put(cursor, records)
+            return self.take_ready()
+        record: Any = records[0]
+        with self._lock:
+            is_next = cursor.next == record.offset and not cursor.markers
+            if cursor.is_removed or not is_next or not self.is_empty:
+                return None
+            cursor.deliver(record.offset)
+            self._cursors.queue(cursor)
+        return record  # type: ignore[no-any-return]
 
     def close(self) -> None:
         """Let go of what waits at the end. From any thread."""
@@ -269,16 +287,31 @@ class Pages:
 
     def _put(self, cursor: Cursor, records: list[Record]) -> None:
         with self._lock:
-            if cursor.is_removed or self._page or cursor.next != records[0].offset:
+            if cursor.is_removed or not self.is_empty or cursor.next != records[0].offset:
                 return
             try:
                 cursor.hint(records[-1].offset + 1)
-                self._page.extend(records)
+                if self._screens is None:
+                    self._page.extend(records)
+                elif len(records) <= FEW_RECORDS:
+                    self._put_wanted(self._screens[cursor.place.topic], records)
+                else:
+                    # As a page, which is evaluated for all who share it.
+                    self._cursors.queue(cursor)
+                    return
                 self._cursor = cursor
             except BaseException:
                 self._drop_page()
                 self._cursors.doubt()
                 raise
+
+    def _put_wanted(self, screen: Screen, records: list[Record]) -> None:
+        for record, outcome in zip(records, screen.sift(records), strict=True):
+            if isinstance(outcome, InvalidError):
+                self._page.append(FailedRecord(record, outcome))
+            elif outcome is not None:
+                self._page.append(outcome)
+        self._page_end = records[-1].offset + 1
 
     def on_hints(self, hints: Collection[Hint]) -> None:
         """Follow the hints of one wait. Without any, the next take looks everywhere."""
@@ -352,13 +385,16 @@ class Pages:
             self._page_end = None
             self._cursors.queue(cursor)
             return SKIPPED
+        return self._take_wanted(cursor, self._page_end)
+
+    def _take_wanted(self, cursor: Cursor, page_end: int) -> Record | FailedRecord:
         item = self._page[0]
         cursor.pass_over(item.offset)
         if isinstance(item, FailedRecord) and not self._delivers_failed:
             raise item.error
         self._page.popleft()
         cursor.deliver(item.offset)
-        if cursor.next == self._page_end:
+        if cursor.next == page_end:
             self._page_end = None
             self._cursors.queue(cursor)
         return item

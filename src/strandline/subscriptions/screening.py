@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,6 +24,21 @@ from strandline.values.record import with_value
 
 Outcome: TypeAlias = Record | InvalidError | None
 """The record, or what is left of it; why that is unknown; None if it is not selected."""
+
+FEW_RECORDS: Final = 8
+"""So many events are tested one by one in less time than columns are made of them."""
+
+
+class FailedRecord(NamedTuple):
+    """A record on which a predicate fails, and the error."""
+
+    record: Record
+    error: InvalidError
+
+    @property
+    def offset(self) -> int:
+        """Its place in its partition."""
+        return self.record.offset
 
 
 class Screen(Protocol):
@@ -57,10 +72,10 @@ class EventScreen:
         self.text: PredicateText = PredicateText(where, now_us, packed)
 
     def sift(self, records: Sequence[Record]) -> Iterable[Outcome]:
-        if len(records) == 1 and self.predicate.row_test is not None:
+        if len(records) <= FEW_RECORDS and self.predicate.row_test is not None:
             # Where it fails, the error comes from the kernels below.
             with suppress(pa.ArrowInvalid):
-                return [records[0] if self.wants(records[0]) else None]
+                return [record if self.wants(record) else None for record in records]
         return self._sift_batch(records)
 
     def wants(self, record: Record) -> bool:

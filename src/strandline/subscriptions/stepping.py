@@ -8,10 +8,10 @@ from strandline.subscriptions.async_subscription import AsyncSubscription
 from strandline.subscriptions.deadline import deadline_in, is_over
 from strandline.subscriptions.deliveries import Deliveries, FetchLimits
 from strandline.subscriptions.delivery import Delivery
-from strandline.subscriptions.pages import FailedRecord
 from strandline.subscriptions.passed_over import PassedOver
 from strandline.subscriptions.rebalancing import Rebalancing
 from strandline.subscriptions.redriven import Redriven
+from strandline.subscriptions.screening import FailedRecord
 from strandline.subscriptions.subscription import Subscription
 from strandline.values import Record
 from strandline.writes.loops import check_on_asyncio

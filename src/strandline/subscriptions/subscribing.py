@@ -17,8 +17,8 @@ from strandline.subscriptions.assignment import Assignment, checked_place, colla
 from strandline.subscriptions.cursor import Cursors, TopicPartition
 from strandline.subscriptions.markers import Marker
 from strandline.subscriptions.options import SubscribeOptions
-from strandline.subscriptions.pages import FailedRecord, Pages
-from strandline.subscriptions.screening import Screen, screen_for
+from strandline.subscriptions.pages import Pages
+from strandline.subscriptions.screening import FailedRecord, Screen, screen_for
 from strandline.subscriptions.start import KnownStart, Partitions, StartPoint, Starts, known_start
 from strandline.subscriptions.subscription import Subscription
 from strandline.values import EARLIEST, InvalidError, Record, Tenant, Topic, parse_tenant

@@ -14,7 +14,8 @@ from strandline.log.patience import begin_limit, end_limit
 from strandline.subscriptions.assignment import Assignment
 from strandline.subscriptions.deadline import deadline_in, is_over
 from strandline.subscriptions.markers import Marker
-from strandline.subscriptions.pages import HISTORY, FailedRecord, Pages, Pause
+from strandline.subscriptions.pages import HISTORY, Pages, Pause
+from strandline.subscriptions.screening import FailedRecord
 from strandline.subscriptions.stream import Stream
 from strandline.values import ClosedError, InvalidError, Record
 from strandline.values.html import html_table
@@ -116,6 +117,20 @@ class Subscription(Stream[ItemT]):
                     item = self._pages.take_ready()
                     if item is None and follows:
                         item = self._pages.follow_on()
+            finally:
+                self._reading.release()
+        return item  # type: ignore[no-any-return]
+
+    async def _follow_on_loop(self) -> ItemT | None:
+        """Do what `_take_at_once` does if it follows, on the running event loop."""
+        check_on_asyncio()
+        item: Any = None
+        if self._running_pid == self._pid and self._attempt:
+            try:
+                # A long history must not keep the loop from its other tasks.
+                await _let_others_run()
+                if not self._is_closed and not self._watch.is_closed:
+                    item = await self._pages.follow_on_loop()
             finally:
                 self._reading.release()
         return item  # type: ignore[no-any-return]
