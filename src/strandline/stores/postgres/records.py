@@ -142,18 +142,15 @@ class PostgresRecords:
         )
 
 
-def row_of(slot: int, record: StoredRecord) -> tuple[Any, ...]:
-    """Return a record as a row of `COLUMNS`."""
-    offset, timestamp_us, key, tenant, body, size_bytes, chained = record
-    kind = headers = occurred_at_us = None
-    value: Any = body
-    if isinstance(body, EventBody):
-        name, value, headers, occurred_at_us = body
-        kind = name.encode()
-        headers = None if headers == _NO_HEADERS else headers
-    elif not isinstance(body, bytes):
-        value = body.to_pybytes()
-    return (
-        *(slot, offset, timestamp_us, None if key is None else key.encode(), tenant, kind),
-        *(value, headers, occurred_at_us, size_bytes, chained),
-    )
+def columns_of(records: Sequence[StoredRecord]) -> tuple[Sequence[Any], ...]:
+    """Return the columns of `COLUMNS` but the slot; key and kind are texts."""
+    offsets, stamps, keys, tenants, bodies, sizes, chained = zip(*records, strict=True)
+    kinds: Sequence[Any] = (None,) * len(records)
+    headers = occurred_at_us = kinds
+    values: Sequence[Any]
+    if isinstance(bodies[0], EventBody):
+        kinds, values, headers, occurred_at_us = zip(*bodies, strict=True)
+        headers = [None if each == _NO_HEADERS else each for each in headers]
+    else:
+        values = [each if isinstance(each, bytes) else each.to_pybytes() for each in bodies]
+    return offsets, stamps, keys, tenants, kinds, values, headers, occurred_at_us, sizes, chained
