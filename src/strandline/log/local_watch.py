@@ -3,18 +3,16 @@
 import asyncio
 import threading
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from strandline.clock import Clock
+from strandline.log.follower import PartitionFollower
 from strandline.log.loop_tail import LoopTail
 from strandline.log.numbers import check_timeout, check_whole
 from strandline.log.results import Hint, TopicName
 from strandline.values import ClosedError, InvalidError, Offset, Partition, Topic
 from strandline.values.prompt import prompt_text
 from strandline.writes.waiter import LoopWaiter, ThreadWaiter, Waiter
-
-if TYPE_CHECKING:
-    from strandline._core.core import Follower
 
 
 class Watched(Protocol):
@@ -64,7 +62,7 @@ class LocalWatch:
         self._seen: dict[tuple[int, Partition], Offset] = {}
         self._hints: dict[tuple[int, Partition], Hint] = {}
         self._waiter: Waiter | None = None
-        self._follower: Follower | None = None
+        self._follower: PartitionFollower | None = None
         #: Called when its reader begins or ends to need hints.
         self.on_follow: Callable[[], None] = _do_nothing
         self._is_woken = False
@@ -132,7 +130,7 @@ class LocalWatch:
         """Whether its reader needs no hints: it waits by a follower, or looks for itself next."""
         return self._follower is not None
 
-    def follow_by(self, follower: "Follower | None") -> None:
+    def follow_by(self, follower: PartitionFollower | None) -> None:
         """Have the reader wait by a follower from now on; without one, as before.
 
         The reader looks for itself after that, before it waits for hints again.
@@ -145,7 +143,7 @@ class LocalWatch:
         self.on_follow()
 
     def follow(self, start: int, records_max: int, timeout_s: float) -> Any:
-        """Wait by the follower: see core.Follower. Ends early, with None, when it is woken."""
+        """Wait by the follower: see PartitionFollower. Ends early, with None, when it is woken."""
         follower = self._follower
         if follower is None:
             return NotImplemented
@@ -186,7 +184,7 @@ class LocalWatch:
         return found
 
     @property
-    def follower(self) -> "Follower | None":
+    def follower(self) -> PartitionFollower | None:
         """What its reader waits by."""
         return self._follower
 

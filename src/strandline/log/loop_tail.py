@@ -5,10 +5,11 @@ import contextlib
 import weakref
 from typing import TYPE_CHECKING
 
+from strandline.log.follower import PartitionFollower
 from strandline.writes.waiter import LoopWaiter
 
 if TYPE_CHECKING:
-    from strandline._core.core import Follower, TailWatch
+    from strandline._core.core import TailWatch
 
 #: How long after a notice a writer may still store ends without one.
 _AGAIN_S = 0.0002
@@ -21,12 +22,12 @@ class LoopTail:
     """
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, watch: "TailWatch", follower: "Follower"
+        self, loop: asyncio.AbstractEventLoop, watch: "TailWatch", follower: PartitionFollower
     ) -> None:
         self._loop = weakref.ref(loop)
         self._watch = watch
         # Keeps the notices open for as long as the loop reads them.
-        self._follower: Follower | None = follower
+        self._follower: PartitionFollower | None = follower
         self.waiting: set[LoopWaiter] = set()
         self._users = 0
         self._is_again_due = False
@@ -101,22 +102,25 @@ _of_loop: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[TailWatch, 
 )
 
 
-def loop_tail(follower: "Follower") -> LoopTail | None:
+def loop_tail(follower: PartitionFollower) -> LoopTail | None:
     """Return where tasks of the running loop wait for what this follower reads; None for nowhere.
 
     Joined by the caller.
     """
+    watch = follower.watch
+    if watch is None:
+        return None
     loop = asyncio.get_running_loop()
     tails = _of_loop.setdefault(loop, {})
-    tail = tails.get(follower.watch)
+    tail = tails.get(watch)
     if tail is None or not tail.is_open:
         try:
-            tail = LoopTail(loop, follower.watch, follower)
+            tail = LoopTail(loop, watch, follower)
         except NotImplementedError:
             # A loop without readers of descriptors.
             return None
         if not tail.is_open:
             return None
-        tails[follower.watch] = tail
+        tails[watch] = tail
     tail.join()
     return tail

@@ -12,7 +12,7 @@ from strandline.log.store import Store, StoreTier
 from strandline.values import InvalidError, Mode, Topic
 
 if TYPE_CHECKING:
-    from strandline._core.core import Follower
+    from strandline.log.follower import PartitionFollower
     from strandline.log.log import Log
     from strandline.log.tracing import Tracing
 
@@ -101,10 +101,10 @@ def quotas_of(log: "Log") -> Quotas:
     return log._quotas  # noqa: SLF001 - For rooms above, as the parts.
 
 
-def follower_of(log: "Log", topic: Topic, partition: int, start: int) -> "Follower | None":
-    """Return what waits for the events from `start` on; None where the store has no such thing."""
+def follower_of(log: "Log", topic: Topic, partition: int, start: int) -> "PartitionFollower | None":
+    """Return what waits for the records from `start` on; None where the store has no such thing."""
     find = getattr(log._parts.store, "follower", None)  # noqa: SLF001 - For rooms above.
-    found: Follower | None = None
+    found: PartitionFollower | None = None
     if find is not None:
         found = find(*log._access.partition(topic, partition), start)  # noqa: SLF001 - As above.
     return found

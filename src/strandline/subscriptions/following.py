@@ -22,6 +22,8 @@ class Following:
         self._log = log
         self._records_max = records_max
         self._tail: LoopTail | None = None
+        #: Whether a loop was found to have no part in it.
+        self._is_for_threads = False
         # What overrides the log's reading, or its time, is to be used.
         is_plain = type(log) is Log and type(clock) is SystemClock
         self._watch = watch if is_plain and isinstance(watch, LocalWatch) else None
@@ -51,7 +53,7 @@ class Following:
 
     def begin_on_loop(self, cursor: Cursor) -> bool:
         """Do what `begin` does for the running event loop."""
-        if not self.begin(cursor):
+        if self._is_for_threads or not self.begin(cursor):
             return False
         assert self._watch is not None
         if self.is_on_loop:
@@ -59,6 +61,7 @@ class Following:
         self.close()
         follower = self._watch.follower
         self._tail = None if follower is None else loop_tail(follower)
+        self._is_for_threads = follower is not None and self._tail is None
         return self._tail is not None
 
     @property

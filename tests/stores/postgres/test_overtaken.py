@@ -64,3 +64,37 @@ def test_a_trim_beside_appends_keeps_marks_and_sizes(new_url: Callable[[], str])
 
         assert (log.marks("t", 0).low, log.marks("t", 0).high) == (35, 40)
         assert log.segments("t", 0)[0].size_bytes == stored_bytes(log)
+
+
+def test_appends_of_one_and_of_many_store_what_is_missing_as_missing(
+    new_url: Callable[[], str],
+) -> None:
+    with_all = sl.Event("order", {"n": 1}, key="k", headers={"a": "b"})
+    without = sl.Event("order", {"n": 2})
+    with sl.open(new_url()) as log:
+        log.create_topic("t")
+        log.append("t", with_all)
+        log.append("t", without)
+        log.append_many("t", [without, with_all, without])
+        log.append_many("t", [without, without])
+
+        found = [(each.key, each.headers, each.payload["n"]) for each in log.read("t", 0, 0)]
+        full, bare = ("k", {"a": "b"}, 1), (None, dict[str, str](), 2)
+        assert found == [full, bare, bare, full, bare, bare, bare]
+
+
+def test_a_session_that_is_new_prepares_what_it_stores_with(
+    new_url: Callable[[], str], server: PostgresServer
+) -> None:
+    with sl.open(new_url()) as log:
+        log.create_topic("t")
+        log.append_many("t", [sl.Event("order", {})] * 2)
+        log.append("t", sl.Event("order", {}))
+        with psycopg.connect(server.url(), autocommit=True) as connection:
+            connection.execute(
+                "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity"
+                " WHERE application_name LIKE 'strandline%'"
+            )
+
+        assert log.append("t", sl.Event("order", {})).offset == 3
+        assert [each.offset for each in log.append_many("t", [sl.Event("order", {})] * 2)] == [4, 5]

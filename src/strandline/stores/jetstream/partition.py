@@ -7,6 +7,7 @@ from uuid import UUID
 import msgspec
 
 from strandline.log.store import PartitionState, dropped
+from strandline.stores.frame_following import FrameFollowers
 from strandline.stores.frame_places import FramePlaces
 from strandline.stores.jetstream.connection import NatsConnection
 from strandline.stores.jetstream.errors import STREAM_NOT_FOUND, ApiRefusedError
@@ -61,7 +62,7 @@ class StreamHead(NamedTuple):
 
 
 class JetStreamPartition:
-    """One partition of a topic. For one event loop."""
+    """One partition of a topic. For one event loop, where nothing else is said."""
 
     def __init__(
         self,
@@ -81,6 +82,7 @@ class JetStreamPartition:
         self.identities_subject: Final = names.keyed("i", topic.id.hex, partition)
         self.places: Final = FramePlaces()
         self._recent = RecentFrames()
+        self.followers: Final = FrameFollowers()
         self._losses = connection.losses
         self._head: StreamHead | None = None
 
@@ -158,7 +160,18 @@ class JetStreamPartition:
             self.advance(head_after(frame, message.sequence))
         self.places.note(frame.start, message.sequence)
         self._recent.add(HeardFrame(message.sequence, frame, len(message.data)))
+        self.followers.notice()
         return frame.end
+
+    def announced(self, offset: int) -> list[MessageFrame] | None:
+        """Return the frames from this offset on that were announced. From any thread.
+
+        None if a reader has to ask for them.
+        """
+        if self._losses != self.connection.losses:
+            return None
+        found, end = self._recent.since(offset), self._recent.end
+        return found if found or end is None or end <= offset else None
 
     async def _fresh_last(self) -> StreamHead | None:
         known = self.known_head

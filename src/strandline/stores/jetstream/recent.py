@@ -1,6 +1,8 @@
 """The last frames of a partition, as the server announced them."""
 
+import threading
 from collections import deque
+from itertools import takewhile
 from typing import Final, NamedTuple
 
 from strandline.stores.jetstream.frames import MessageFrame
@@ -20,34 +22,50 @@ class HeardFrame(NamedTuple):
 
 
 class RecentFrames:
-    """The last frames that were announced, without a gap. Not thread-safe."""
+    """The last frames that were announced, without a gap. Thread-safe."""
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()
         self._frames: deque[HeardFrame] = deque()
         self._bytes = 0
 
     def add(self, heard: HeardFrame) -> None:
         """Keep a frame, and let go of what is too much."""
-        if self._frames and heard.sequence <= self._frames[-1].sequence:
-            return
-        if self._frames and heard.sequence != self._frames[-1].sequence + 1:
-            self.clear()
-        self._frames.append(heard)
-        self._bytes += heard.size_bytes
-        while self._bytes > _BYTES_MAX or len(self._frames) > _FRAMES_MAX:
-            self._bytes -= self._frames.popleft().size_bytes
+        with self._lock:
+            if self._frames and heard.sequence <= self._frames[-1].sequence:
+                return
+            if self._frames and heard.sequence != self._frames[-1].sequence + 1:
+                self._clear()
+            self._frames.append(heard)
+            self._bytes += heard.size_bytes
+            while self._bytes > _BYTES_MAX or len(self._frames) > _FRAMES_MAX:
+                self._bytes -= self._frames.popleft().size_bytes
 
     def since(self, offset: int) -> list[MessageFrame]:
         """Return the frames from the one with this offset on; none if that is not among them."""
-        found = [each.frame for each in self._frames if each.frame.end > offset]
+        with self._lock:
+            later = takewhile(lambda each: each.frame.end > offset, reversed(self._frames))
+            found = [each.frame for each in later]
+        found.reverse()
         return found if found and found[0].start <= offset else []
+
+    @property
+    def end(self) -> int | None:
+        """Where the last frame ends; None if there is none."""
+        with self._lock:
+            return self._frames[-1].frame.end if self._frames else None
 
     @property
     def ends_small(self) -> bool:
         """Whether there is a last frame, and it is small."""
-        return bool(self._frames) and self._frames[-1].size_bytes <= _SMALL_BYTES
+        with self._lock:
+            return bool(self._frames) and self._frames[-1].size_bytes <= _SMALL_BYTES
 
     def clear(self) -> None:
         """Forget everything."""
+        with self._lock:
+            self._clear()
+
+    def _clear(self) -> None:
         self._frames.clear()
         self._bytes = 0

@@ -27,6 +27,7 @@ from strandline.log.results import TopicName
 from strandline.log.store import AppendRequest, DroppedError, PartitionState, Trimmed
 from strandline.stores.closing import close_each
 from strandline.stores.engine_topic import EngineTopic
+from strandline.stores.frame_following import FrameFollower
 from strandline.stores.frame_pages import FrameSpan
 from strandline.stores.jetstream.address import SYSTEM_VARIABLE, parse_address
 from strandline.stores.jetstream.claims import JetStreamClaim, JetStreamClaims
@@ -191,6 +192,16 @@ class JetStreamStore:
     def read(self, topic: EngineTopic, partition: int, wanted: ReadRange) -> Iterator[Record]:
         reader, span = self._span(topic, partition, wanted)
         return reader.records(span)
+
+    def follower(self, topic: EngineTopic, partition: int, start: int) -> FrameFollower | None:
+        """See `log.parts.follower_of`."""
+        found = self._partition(topic, partition)
+        if found.announced(start) is None:
+            return None
+        kind, clock = topic.settings.value_kind, self._connection.clock
+        made = FrameFollower(topic.topic, partition, kind, found.announced, clock)
+        found.followers.add(made)
+        return made
 
     def read_batches(self, topic: EngineTopic, partition: int, wanted: ReadRange) -> RecordBatches:
         reader, span = self._span(topic, partition, wanted)
@@ -392,9 +403,13 @@ class JetStreamStore:
     def _chain(self, topic: EngineTopic, partition: int) -> Chain:
         return Chain(self.id, topic.topic.id, partition, topic.settings.value_kind)
 
-    def _hear(self, place: JetStreamPlace, message: StoredMessage) -> int | None:
+    def _hear(self, place: JetStreamPlace, message: StoredMessage | None) -> int | None:
         lane = self._lanes.get((place.topic.id, place.partition))
-        return None if lane is None else lane.partition.hear(message)
+        if lane is not None and message is not None:
+            return lane.partition.hear(message)
+        if lane is not None:
+            lane.partition.followers.wake()
+        return None
 
     def _end_of(self, place: JetStreamPlace) -> int | None:
         with self._lock:

@@ -13,8 +13,9 @@ from strandline.stores.jetstream.connection import NatsConnection
 from strandline.stores.jetstream.streams import SEQUENCE, LogNames, StoredMessage
 from strandline.values import StrandlineError, Topic
 
-HeardFrames: TypeAlias = "Callable[[JetStreamPlace, StoredMessage], int | None]"
-"""Takes note of an announced frame; returns where it ends, or None if no one reads there."""
+HeardFrames: TypeAlias = "Callable[[JetStreamPlace, StoredMessage | None], int | None]"
+"""Takes note of an announced frame, None if it cannot be read; returns where it ends, or None if
+that is not known."""
 
 #: An announcement can get lost with its connection.
 _POLL_S: Final = 1.0
@@ -136,6 +137,8 @@ class JetStreamChanges:
             with contextlib.suppress(StrandlineError, KeyError, ValueError):
                 stored = StoredMessage(int(message.headers[SEQUENCE]), message.data)
                 end = self._hear(places[0], stored)
+        if end is None:
+            self._hear(places[0], None)
         with self._heard:
             if end is not None:
                 self._announced.update(dict.fromkeys(places, end))

@@ -14,7 +14,6 @@ from confluent_kafka import (
     KafkaError,
     KafkaException,
     Message,
-    Producer,
     TopicCollection,
     TopicPartition,
 )
@@ -40,8 +39,9 @@ from strandline.stores.kafka.errors import (
 )
 from strandline.stores.kafka.fetching import FetchPool, MessagePlace
 from strandline.stores.kafka.raw_fetching import RAW_SETTINGS, RawPage, fetch_raw
+from strandline.stores.kafka.sending import MessageSender
 from strandline.stores.kafka.tries import KafkaTries
-from strandline.stores.lost_answer import LostError, NotSentError
+from strandline.stores.lost_answer import LostError
 from strandline.values import InvalidError
 
 R = TypeVar("R")
@@ -94,7 +94,7 @@ class KafkaClients:
         settings = {**self._settings, "error_cb": self._on_error}
         try:
             self._admin = AdminClient(settings)
-            self._producer = Producer({**settings, **_PRODUCER})
+            self._sender = MessageSender({**settings, **_PRODUCER}, self.url)
         except KafkaException as error:
             say = "the client does not take these settings, check the URL and the client's file"
             raise InvalidError(say, url=self.url, reason=error.args[0].str()) from error
@@ -137,23 +137,7 @@ class KafkaClients:
 
         LostError if no answer comes, NotSentError if it was not stored.
         """
-        done: Future[int] = Future()
-
-        def delivered(error: KafkaError | None, message: Message) -> None:
-            if error is not None:
-                done.set_exception(translated(error, self.url))
-            else:
-                done.set_result(message.offset() or 0)
-
-        try:
-            self._producer.produce(
-                place.topic, value, partition=place.number, on_delivery=delivered
-            )
-        except BufferError as error:
-            raise NotSentError("too much waits to be sent") from error
-        except KafkaException as error:
-            raise translated(error.args[0], self.url) from error
-        return done.result()
+        return self._sender.send(place, value)
 
     def ends(self, places: Sequence[MessagePlace]) -> list[int]:
         """Return the offset after the last message of each; LostError, NotSentError."""
@@ -211,7 +195,7 @@ class KafkaClients:
 
     def refresh(self, topic: str) -> None:
         """Have all clients look again at a topic that is there: it may have more partitions."""
-        for client in (self._admin, self._producer):
+        for client in (self._admin, self._sender.producer):
             # Where it fails, the next call will, too.
             with contextlib.suppress(KafkaException):
                 client.list_topics(topic, timeout=_REFRESH_S)
@@ -315,5 +299,6 @@ class KafkaClients:
             self._refusal = error
 
     def _keep_polling(self) -> None:
-        while not self.closing.is_set() or len(self._producer):
-            self._producer.poll(_POLL_S)
+        while not self.closing.wait(_POLL_S):
+            self._sender.poll_idle()
+        self._sender.finish()

@@ -3,6 +3,7 @@
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import takewhile
 from typing import Final, TypeVar
 from uuid import uuid5
 
@@ -10,6 +11,7 @@ from confluent_kafka import Message
 
 from strandline.log.chain import Chain
 from strandline.log.store import PartitionState, dropped
+from strandline.stores.frame_following import FrameFollowers
 from strandline.stores.frame_places import FramePlaces
 from strandline.stores.kafka.clients import KafkaClients
 from strandline.stores.kafka.errors import (
@@ -68,6 +70,7 @@ class KafkaPartition:
         #: The names of frames that counted lately, in order.
         self._names: dict[bytes, int] = {}
         self._places = FramePlaces()
+        self.followers: Final = FrameFollowers()
         self._marks: tuple[int, KafkaMarks] = -1, self._new
         #: Rises each time that everything was forgotten.
         self.lives = 0
@@ -153,13 +156,17 @@ class KafkaPartition:
             before = self._end
             if before is not None:
                 self._fold(frames)
-            return self._end is not before
+            has_moved = self._end is not before
+        if has_moved:
+            self.followers.notice()
+        return has_moved
 
     def advance(self, placed: PlacedFrame) -> None:
         """Take note of a frame that this process has stored."""
         with self._lock:
             if self._end is not None and self._end.end == placed.at:
                 self._fold([placed])
+        self.followers.notice()
 
     def forget(self) -> None:
         """Look everything up again."""
@@ -248,9 +255,26 @@ class KafkaPartition:
     def tail_from(self, offset: int) -> list[PlacedFrame] | None:
         """Return the frames from the one with this offset on; None if they must be fetched."""
         with self._lock:
-            if not self._tail or self._tail[0].frame.start > offset:
+            return self._tail_from(offset)
+
+    def announced(self, offset: int) -> list[KafkaFrame] | None:
+        """Return the frames from this offset on that this process has seen.
+
+        None if a reader has to ask for them, or for the marks.
+        """
+        with self._lock:
+            known, (checkpoint, marks) = self._end, self._marks
+            if known is None or known.checkpoint != checkpoint or offset < marks.oldest:
                 return None
-            return [each for each in self._tail if each.frame.end > offset]
+            tail = [] if offset >= known.next else self._tail_from(offset)
+        return None if tail is None else [each.frame for each in tail]
+
+    def _tail_from(self, offset: int) -> list[PlacedFrame] | None:
+        if not self._tail or self._tail[0].frame.start > offset:
+            return None
+        found = list(takewhile(lambda each: each.frame.end > offset, reversed(self._tail)))
+        found.reverse()
+        return found
 
     def tail_after(self, name: bytes) -> list[PlacedFrame] | None:
         """Return the frames after the one of this name; None if they must be fetched."""

@@ -26,6 +26,7 @@ from strandline.log.sources import check_has_no_holes
 from strandline.log.store import AppendRequest, DroppedError, PartitionState, Trimmed, dropped
 from strandline.stores.closing import close_each
 from strandline.stores.engine_topic import EngineTopic
+from strandline.stores.frame_following import FrameFollower
 from strandline.stores.frame_pages import FrameSpan
 from strandline.stores.kafka.address import parse_address
 from strandline.stores.kafka.changes import KeyCondition, KeyedEntry, KeyPut
@@ -187,6 +188,18 @@ class KafkaStore:
             return self._raw(topic, partition).records(wanted)
         reader, span = self._span(topic, partition, wanted)
         return reader.records(span)
+
+    def follower(self, topic: EngineTopic, partition: int, start: int) -> FrameFollower | None:
+        """See `log.parts.follower_of`."""
+        if topic.settings.source is not None:
+            return None
+        found = self._partition(topic, partition)
+        if found.announced(start) is None:
+            return None
+        kind = topic.settings.value_kind
+        made = FrameFollower(topic.topic, partition, kind, found.announced, self._clock)
+        found.followers.add(made)
+        return made
 
     def read_batches(self, topic: EngineTopic, partition: int, wanted: ReadRange) -> RecordBatches:
         kind, number = topic.settings.value_kind, Partition(partition)

@@ -49,7 +49,14 @@ class KafkaWatches(Watches[KafkaWatchPlace, EngineTopic]):
         find: FindPartition,
         end: Callable[[KafkaWatchPlace], int | None],
     ) -> None:
-        super().__init__(clients.clock, _watched, end, lambda: KafkaChanges(clients, find))
+        #: The ends that messages had, until each is passed on.
+        announced: dict[KafkaWatchPlace, int] = {}
+        super().__init__(
+            *(clients.clock, _watched),
+            # What is stored after it comes after it.
+            lambda place: announced.pop(place, None) or end(place),
+            lambda: KafkaChanges(clients, find, announced),
+        )
 
 
 def _watched(topic: EngineTopic, partition: int, durable_only: bool) -> KafkaWatchPlace:
@@ -61,8 +68,14 @@ class KafkaChanges:
 
     is_for_readers = False
 
-    def __init__(self, clients: KafkaClients, find: FindPartition) -> None:
+    def __init__(
+        self,
+        clients: KafkaClients,
+        find: FindPartition,
+        announced: dict[KafkaWatchPlace, int],
+    ) -> None:
         self._clients = clients
+        self._announced = announced
         self._find = find
         self._heard = threading.Condition()
         self._places: dict[
@@ -79,6 +92,8 @@ class KafkaChanges:
         with contextlib.suppress(StrandlineError):
             partition = self._find(place)
             with self._heard:
+                # Left from when it was watched before.
+                self._announced.pop(place, None)
                 _, places = self._places.setdefault(partition.place, (partition, set()))
                 places.add(place)
                 self._has_moved = True
@@ -152,6 +167,12 @@ class KafkaChanges:
         # What is wrong with it, the reader finds by its own look.
         with contextlib.suppress(StrandlineError):
             found[0].fold([message])
+        end = found[0].known_end
+        is_seen = end is not None and end.end > (message.offset() or 0)
+        if not is_seen and isinstance(found[0], KafkaPartition):
+            found[0].followers.wake()
         with self._heard:
+            if end is not None and is_seen:
+                self._announced.update(dict.fromkeys(found[1], end.next))
             self._changed.add(place)
             self._heard.notify_all()

@@ -5,6 +5,7 @@ One statement takes any number of rows, and is prepared once. See design 0129.
 
 import struct
 from collections.abc import Iterable, Sequence
+from itertools import repeat
 from typing import Any, ClassVar, Final
 
 from psycopg import pq
@@ -12,6 +13,7 @@ from psycopg.abc import AdaptContext
 from psycopg.adapt import Dumper
 
 _HEADER: Final = struct.Struct(">iiIii")
+_EMPTY: Final = struct.Struct(">iiI")
 _NULL: Final = struct.pack(">i", -1)
 _LENGTH: Final = struct.Struct(">i")
 _INT4: Final = struct.Struct(">ii")
@@ -19,19 +21,30 @@ _INT8: Final = struct.Struct(">iq")
 
 
 class PackedArray(bytes):
-    """An array as it is sent. Each kind of element has a class, by which its type is known."""
+    """An array as it is sent. Each kind of element has a class, by which its type is known.
+
+    Its values are all of one kind, or None, which is NULL. An array of which each value is None
+    is sent as an empty one.
+    """
 
     element: ClassVar[int]
 
     @classmethod
     def of(cls, values: Sequence[Any]) -> "PackedArray":
-        """Return these values, in which None is NULL."""
+        """Return these values."""
         count, nulls = len(values), values.count(None)
-        elements = _NULL * count if nulls == count else b"".join(cls._elements(values))
-        return cls(_HEADER.pack(1, nulls > 0, cls.element, count, 1) + elements)
+        if nulls == count:
+            return cls(_EMPTY.pack(0, 0, cls.element))
+        if not nulls:
+            elements = cls._elements(values)
+        else:
+            present = iter(cls._elements([value for value in values if value is not None]))
+            elements = [_NULL if value is None else next(present) for value in values]
+        return cls(b"".join((_HEADER.pack(1, nulls > 0, cls.element, count, 1), *elements)))
 
     @classmethod
     def _elements(cls, values: Sequence[Any]) -> Iterable[bytes]:
+        """Return each value, with its length before it; none is None."""
         raise NotImplementedError
 
 
@@ -42,7 +55,7 @@ class Int4Array(PackedArray):
 
     @classmethod
     def _elements(cls, values: Sequence[Any]) -> Iterable[bytes]:
-        return [_NULL if value is None else _INT4.pack(4, value) for value in values]
+        return map(_INT4.pack, repeat(4), values)
 
 
 class Int8Array(PackedArray):
@@ -52,7 +65,7 @@ class Int8Array(PackedArray):
 
     @classmethod
     def _elements(cls, values: Sequence[Any]) -> Iterable[bytes]:
-        return [_NULL if value is None else _INT8.pack(8, value) for value in values]
+        return map(_INT8.pack, repeat(8), values)
 
 
 class ByteaArray(PackedArray):
@@ -62,26 +75,21 @@ class ByteaArray(PackedArray):
 
     @classmethod
     def _elements(cls, values: Sequence[Any]) -> Iterable[bytes]:
-        return _sized(values)
+        return map(bytes.__add__, map(_LENGTH.pack, map(len, values)), values)
 
 
-class TextArray(PackedArray):
-    """Of `text`."""
-
-    element = 25
+class EncodedArray(ByteaArray):
+    """Of `bytea`, from texts."""
 
     @classmethod
     def _elements(cls, values: Sequence[Any]) -> Iterable[bytes]:
-        return _sized([None if each is None else each.encode() for each in values])
+        return super()._elements(list(map(str.encode, values)))
 
 
-def _sized(values: Sequence[bytes | None]) -> Iterable[bytes]:
-    for value in values:
-        if value is None:
-            yield _NULL
-        else:
-            yield _LENGTH.pack(len(value))
-            yield value
+class TextArray(EncodedArray):
+    """Of `text`."""
+
+    element = 25
 
 
 def _dumper(array_oid: int) -> type[Dumper]:
@@ -101,6 +109,7 @@ _DUMPERS: Final = {
     Int4Array: _dumper(1007),
     Int8Array: _dumper(1016),
     ByteaArray: _dumper(1001),
+    EncodedArray: _dumper(1001),
     TextArray: _dumper(1009),
 }
 

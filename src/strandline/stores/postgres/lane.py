@@ -4,14 +4,14 @@ import contextlib
 import threading
 from collections.abc import Callable, Mapping
 from copy import copy
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
 import psycopg
 
 from strandline.log.chain import Chain
 from strandline.log.open_state import closed_log
-from strandline.log.record_lists import admit
+from strandline.log.record_lists import StoredRecord, admit
 from strandline.log.store import AppendRequest, Placement, dropped
 from strandline.stores.closing import close_each
 from strandline.stores.postgres.database import Connection, EndListener, PostgresDatabase
@@ -26,8 +26,7 @@ from strandline.stores.postgres.partition_head import (
     PostgresPartition,
     follow_timeline,
 )
-from strandline.stores.postgres.records import row_of
-from strandline.stores.postgres.sending import is_copied, move_and_insert, send_rows
+from strandline.stores.postgres.sending import AppendStatements, is_copied, send_records
 from strandline.stores.postgres.topics import PostgresTopic
 from strandline.values import (
     ConflictError,
@@ -90,9 +89,15 @@ class PartitionTransaction:
     """Implements Bracket, Delta's maker and Flusher for one partition."""
 
     def __init__(
-        self, database: PostgresDatabase, topic: PostgresTopic, partition: int, notify: EndListener
+        self,
+        database: PostgresDatabase,
+        topic: PostgresTopic,
+        partition: int,
+        statements: AppendStatements,
+        notify: EndListener,
     ) -> None:
         self.database = database
+        self._statements = statements
         self.slot: Final = topic.slots[partition]
         self.topic: Final = topic.topic
         self.chain: Final = Chain(
@@ -132,7 +137,7 @@ class PartitionTransaction:
         last, database = self._last, self.database
         if last is None or self._careful or database.is_pooled:
             return None
-        return copy(last) if last.timeline == database.timeline else None
+        return last.copied() if last.timeline == database.timeline else None
 
     def _begin(self, connection: Connection, timeout_s: float) -> PostgresPartition:
         sql = self.database.sql
@@ -169,7 +174,7 @@ class PartitionTransaction:
 
     def _give_back(self, connection: Connection) -> None:
         with contextlib.suppress(psycopg.Error):
-            if connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
+            if connection.pgconn.transaction_status != psycopg.pq.TransactionStatus.IDLE:
                 connection.rollback()
         self.database.give_back(connection)
 
@@ -178,7 +183,7 @@ class PartitionTransaction:
     def flush(self, frozen: "LaneDelta", epochs: range) -> None:
         """Store everything and commit."""
         del epochs
-        if not frozen.rows:
+        if not frozen.records:
             return
         head, before, self._last = frozen.head, self._last, None
         others: bool | None = True
@@ -203,11 +208,11 @@ class PartitionTransaction:
 
         None, and nothing stored, if the partition ends elsewhere.
         """
-        head = frozen.head
-        if is_copied(frozen.rows, frozen.size()):
+        head, records = frozen.head, frozen.records
+        if is_copied(records, frozen.size()):
             return None
         try:
-            return move_and_insert(head.connection, self.database, before, head.row, frozen.rows)
+            return self._statements.move_and_insert(head.connection, before, head.row, records)
         except psycopg.errors.SerializationFailure:
             return None
         except psycopg.Error as error:
@@ -226,14 +231,14 @@ class PartitionTransaction:
 
 def store_changes(database: PostgresDatabase, changes: "LaneDelta", *, commits: bool) -> None:
     """Send records, identities and the partition's state, in a transaction that has it locked."""
-    head, rows = changes.head, changes.rows
-    copies = is_copied(rows, changes.size())
+    head, records = changes.head, changes.records
+    copies = is_copied(records, changes.size())
     if copies:
         # Not inside a pipeline.
-        send_rows(head.connection, database, rows, copies=True)
+        send_records(head.connection, database, head.row.slot, records, copies=True)
     with head.connection.pipeline():
         if not copies:
-            send_rows(head.connection, database, rows, copies=False)
+            send_records(head.connection, database, head.row.slot, records, copies=False)
         if head.known is not None:
             head.known.store()
         head.connection.execute(database.sql(STORE), head.row.fields())
@@ -244,7 +249,7 @@ def store_changes(database: PostgresDatabase, changes: "LaneDelta", *, commits: 
 class LaneDelta:
     """Implements Delta: what one transaction is to store, also when it is frozen."""
 
-    __slots__ = ("_chain", "_database", "_decided", "_lock", "_size", "head", "rows")
+    __slots__ = ("_chain", "_database", "_decided", "_lock", "_size", "head", "records")
 
     def __init__(
         self,
@@ -257,7 +262,7 @@ class LaneDelta:
         self._chain = chain
         self._lock = lock
         self.head = head
-        self.rows: list[tuple[Any, ...]] = []
+        self.records: list[StoredRecord] = []
         self._size = 0
         self._decided: list[Decided] = []
 
@@ -274,7 +279,7 @@ class LaneDelta:
             except NotStoredError as error:
                 head.refusal = error.reason
                 self.refuse(error.reason)
-                self.rows.clear()
+                self.records.clear()
                 raise error.reason from error
             self.decide_again()
         decided = Decided(write, self._admit(write))
@@ -285,11 +290,11 @@ class LaneDelta:
         head, database, row = self.head, self._database, self.head.row
         with translated(database.url):
             placement, records = admit(head, write, database.clock.now_us(), self._chain, row.value)
-        for record in records:
-            self.rows.append(row_of(row.slot, record))
-            self._size += record.size_bytes + _ROW_BYTES
-            row.size_bytes += record.size_bytes
         if records:
+            grown = sum(record.size_bytes for record in records)
+            self.records += records
+            self._size += grown + _ROW_BYTES * len(records)
+            row.size_bytes += grown
             row.value = records[-1].value
             row.high += len(records)
             row.last_us = placement.timestamp_us
@@ -297,7 +302,7 @@ class LaneDelta:
 
     def decide_again(self) -> None:
         """Place what was decided on another end, in the same order."""
-        self.rows.clear()
+        self.records.clear()
         self._size = 0
         for each in self._decided:
             each.placement = self._admit(each.request)
@@ -412,6 +417,7 @@ class PostgresLanes:
 
     def __init__(self, database: PostgresDatabase, notify: EndListener) -> None:
         self._database = database
+        self._statements = AppendStatements(database)
         self._notify = notify
         self._lock = threading.Lock()
         self._lanes: dict[int, PostgresLane] = {}
@@ -428,7 +434,9 @@ class PostgresLanes:
             if self._is_closed:
                 raise closed_log()
             if slot not in self._lanes:
-                transaction = PartitionTransaction(self._database, topic, partition, self._notify)
+                transaction = PartitionTransaction(
+                    self._database, topic, partition, self._statements, self._notify
+                )
                 self._lanes[slot] = PostgresLane(transaction)
                 self._topics.setdefault(topic.topic.id, []).append(self._lanes[slot])
             return self._lanes[slot]

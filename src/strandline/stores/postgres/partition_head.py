@@ -40,6 +40,13 @@ class PostgresPartition:
         durable = self.high if is_durable else self.low
         return Marks(Offset(self.low), Offset(self.high), Offset(durable))
 
+    def copied(self) -> "PostgresPartition":
+        """Return another one with the same fields."""
+        return PostgresPartition(
+            *(self.slot, self.low, self.first, self.high, self.last_us, self.size_bytes),
+            *(self.keys_seen, self.timeline, self.anchor, self.value),
+        )
+
     def fields(self) -> tuple[object, ...]:
         """Return what `STORE` takes."""
         return (

@@ -28,12 +28,18 @@ COLUMNS: Final = (
     "slot, place, timestamp_us, key, tenant, kind, value, headers, occurred_at_us, size_bytes,"
     " chained"
 )
+_READ: Final = COLUMNS.removeprefix("slot, ")
 #: Values that lie out of line are fetched for the rows of the page alone.
 _PAGE: Final = (
-    "SELECT place, timestamp_us, key, tenant, kind, value, headers, occurred_at_us, size_bytes,"
-    " chained FROM (SELECT *, sum(size_bytes) OVER (ORDER BY place) - size_bytes AS before"
-    " FROM {schema}.records WHERE slot = %s AND place >= %s AND place < %s"
+    "SELECT " + _READ + " FROM (SELECT *, sum(size_bytes) OVER (ORDER BY place) - size_bytes"  # noqa: S608 - Ours.
+    " AS before FROM {schema}.records WHERE slot = %s AND place >= %s AND place < %s"
     " ORDER BY place LIMIT %s) page WHERE before < %s ORDER BY place"
+)
+#: With the ends of the partition, seen at the same moment, in each row; one row if it has no more.
+_FIRST_PAGE: Final = (
+    "SELECT low, first, high, page.* FROM {schema}.partitions LEFT JOIN LATERAL ("  # noqa: S608 - Ours.
+    + _PAGE
+    + ") page ON true WHERE slot = %s ORDER BY place"
 )
 
 
@@ -43,6 +49,14 @@ class RecordSpan(NamedTuple):
     start: int
     end: int
     bytes_max: int | None = None
+
+
+class SeenEnds(NamedTuple):
+    """The ends of a partition as a statement saw them."""
+
+    low: int
+    first: int
+    high: int
 
 
 class PostgresRecords:
@@ -55,21 +69,24 @@ class PostgresRecords:
         self.partition: Final = Partition(partition)
         self.slot: Final = topic.slots[partition]
 
-    def records(self, span: RecordSpan) -> Iterator[Record]:
-        """Yield the records of `span`."""
+    def records(self, span: RecordSpan, begin: Sequence[StoredRecord] = ()) -> Iterator[Record]:
+        """Yield the records of `span`, which begins with these if there are any."""
         name, kind, partition = self._topic.topic.name, self._kind, self.partition
-        for page in self.pages(span):
+        for page in self.pages(span, begin):
             for each in page:
                 yield Record(
                     *(name, partition, each.offset, each.timestamp_us, each.key, each.tenant),
                     value=load(kind, each.body, each.key),
                 )
 
-    def pages(self, span: RecordSpan) -> Iterator[Sequence[StoredRecord]]:
+    def pages(
+        self, span: RecordSpan, begin: Sequence[StoredRecord] = ()
+    ) -> Iterator[Sequence[StoredRecord]]:
         """Yield the entries of `span` in lists of a bounded size."""
         start, left = span.start, span.bytes_max
+        begin = begin[: span.end - start]
         while start < span.end and left != 0:
-            page = self._page(start, span.end)
+            page, begin = begin or self._page(start, span.end), ()
             kept = page[: count_within((each.size_bytes for each in page), left)]
             if left is not None and start > span.start and kept[0].size_bytes > left:
                 return
@@ -87,12 +104,23 @@ class PostgresRecords:
             raise self._missing(offset)
         return page[0]
 
+    def begin(self, start: int, end: int) -> tuple[SeenEnds, Sequence[StoredRecord]]:
+        """Return the ends, and some of the entries from `start` on, which may have been removed."""
+        limits = self.slot, start, end, _PAGE_RECORDS, _PAGE_BYTES
+        with self._database.connection() as connection:
+            rows = connection.execute(
+                self._database.sql(_FIRST_PAGE), (*limits, self.slot), binary=True
+            ).fetchall()
+        if not rows:
+            raise dropped(self._topic.topic)
+        page = [self._load(row[3:]) for row in rows if row[3] is not None]
+        return SeenEnds(*rows[0][:3]), _dense(page, start)
+
     # --- inside ---
 
     def _page(self, start: int, end: int) -> list[StoredRecord]:
         with self._database.connection() as connection:
-            page = self._select(connection, start, end)
-            dense = [each for number, each in enumerate(page, start) if each.offset == number]
+            dense = _dense(self._select(connection, start, end), start)
             if not dense:
                 self._explain_gap(connection, start)
         return dense
@@ -142,18 +170,20 @@ class PostgresRecords:
         )
 
 
-def row_of(slot: int, record: StoredRecord) -> tuple[Any, ...]:
-    """Return a record as a row of `COLUMNS`."""
-    offset, timestamp_us, key, tenant, body, size_bytes, chained = record
-    kind = headers = occurred_at_us = None
-    value: Any = body
-    if isinstance(body, EventBody):
-        name, value, headers, occurred_at_us = body
-        kind = name.encode()
-        headers = None if headers == _NO_HEADERS else headers
-    elif not isinstance(body, bytes):
-        value = body.to_pybytes()
-    return (
-        *(slot, offset, timestamp_us, None if key is None else key.encode(), tenant, kind),
-        *(value, headers, occurred_at_us, size_bytes, chained),
-    )
+def _dense(page: Sequence[StoredRecord], start: int) -> list[StoredRecord]:
+    """Return what begins at `start`, up to a gap."""
+    return [each for number, each in enumerate(page, start) if each.offset == number]
+
+
+def columns_of(records: Sequence[StoredRecord]) -> tuple[Sequence[Any], ...]:
+    """Return the columns of `COLUMNS` but the slot; key and kind are texts."""
+    offsets, stamps, keys, tenants, bodies, sizes, chained = zip(*records, strict=True)
+    kinds: Sequence[Any] = (None,) * len(records)
+    headers = occurred_at_us = kinds
+    values: Sequence[Any]
+    if isinstance(bodies[0], EventBody):
+        kinds, values, headers, occurred_at_us = zip(*bodies, strict=True)
+        headers = [None if each == _NO_HEADERS else each for each in headers]
+    else:
+        values = [each if isinstance(each, bytes) else each.to_pybytes() for each in bodies]
+    return offsets, stamps, keys, tenants, kinds, values, headers, occurred_at_us, sizes, chained

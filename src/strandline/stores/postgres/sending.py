@@ -1,9 +1,13 @@
-"""Sending rows of records: as arrays of one statement, or by COPY."""
+"""Sending records: one as the values of a statement, more as its arrays, many by COPY."""
 
-from typing import Any, Final
+from collections.abc import Sequence
+from struct import Struct
+from typing import Final
 
+from strandline.log.record_lists import StoredRecord
 from strandline.stores.postgres.arrays import (
     ByteaArray,
+    EncodedArray,
     Int4Array,
     Int8Array,
     PackedArray,
@@ -12,27 +16,41 @@ from strandline.stores.postgres.arrays import (
 )
 from strandline.stores.postgres.database import Connection, PostgresDatabase
 from strandline.stores.postgres.partition_head import PostgresPartition
-from strandline.stores.postgres.records import COLUMNS
+from strandline.stores.postgres.prepared import PreparedStatement
+from strandline.stores.postgres.records import COLUMNS, columns_of
 
-Row = tuple[Any, ...]
-
+_int4: Final = Struct(">i").pack
+_int8: Final = Struct(">q").pack
+_FALSE: Final = b"\0"
+#: Of the columns but the slot.
 _ARRAYS: Final[tuple[type[PackedArray], ...]] = (
-    *(Int8Array, Int8Array, Int8Array, ByteaArray, TextArray, ByteaArray, ByteaArray),
+    *(Int8Array, Int8Array, EncodedArray, TextArray, EncodedArray, ByteaArray),
     *(ByteaArray, Int8Array, Int4Array, ByteaArray),
 )
-_UNNEST: Final = "unnest(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
-_INSERT: Final = "INSERT INTO {schema}.records (" + COLUMNS + ") SELECT * FROM " + _UNNEST  # noqa: S608 - Ours.
+_INTO: Final = "INSERT INTO {schema}.records (" + COLUMNS + ") SELECT "
+#: Arrays beside each other in one list are read as they are inserted; as tables in FROM, each
+#: would be stored first. A shorter one, such as an empty one, ends with NULL.
+_INSERT: Final = _INTO + "%s::int8, " + ", ".join(["unnest(%s)"] * len(_ARRAYS))
 #: In one statement, which stores nothing if the partition ends elsewhere. The row is locked from
 #: the update to the commit, as it is by an append that locks first. Whether a session listens is
 #: seen by the lock that it holds: one that begins to listen gets that after this commit, or before
 #: this look.
+_MOVE: Final = (
+    "WITH moved AS (UPDATE {schema}.partitions SET high = high + $1::int8,"
+    " size_bytes = size_bytes + $2::int8, last_us = $3::int8, value = $4::bytea"
+    " WHERE slot = $5::int8 AND high = $6::int8 AND timeline = $7::text RETURNING slot)"
+)
+_HAS_LISTENER: Final = "NOT pg_try_advisory_xact_lock($8::int8)"
 _MOVE_AND_INSERT: Final = (
-    "WITH moved AS (UPDATE {schema}.partitions SET high = high + %s,"  # noqa: S608 - Ours.
-    " size_bytes = size_bytes + %s, last_us = %s, value = %s"
-    " WHERE slot = %s AND high = %s AND timeline = %s RETURNING slot),"
-    " stored AS (INSERT INTO {schema}.records (" + COLUMNS + ")"
-    " SELECT r.* FROM moved, " + _UNNEST + " AS r)"
-    " SELECT NOT pg_try_advisory_xact_lock(%s) FROM moved"
+    _MOVE + ", stored AS (" + _INTO + "slot, unnest($9::int8[]), unnest($10::int8[]),"  # noqa: S608 - Ours.
+    " unnest($11::bytea[]), unnest($12::text[]), unnest($13::bytea[]), unnest($14::bytea[]),"
+    " unnest($15::bytea[]), unnest($16::int8[]), unnest($17::int4[]), unnest($18::bytea[])"
+    " FROM moved) SELECT " + _HAS_LISTENER + " FROM moved"
+)
+_MOVE_AND_INSERT_ONE: Final = (
+    _MOVE + " " + _INTO + "slot, $9::int8, $10::int8, $11::bytea, $12::text, $13::bytea,"
+    " $14::bytea, $15::bytea, $16::int8, $17::int4, $18::bytea"
+    " FROM moved RETURNING " + _HAS_LISTENER
 )
 _COPY: Final = "COPY {schema}.records (" + COLUMNS + ") FROM STDIN (FORMAT BINARY)"
 _COPY_TYPES: Final = (
@@ -45,44 +63,78 @@ _COPY_MIN: Final = 5_000
 _COPY_BYTES_MIN: Final = 16 * 1024 * 1024
 
 
-def is_copied(rows: list[Row], size_bytes: int) -> bool:
-    """Return whether rows are too many, or too large, for one statement."""
-    return len(rows) >= _COPY_MIN or size_bytes >= _COPY_BYTES_MIN
+def is_copied(records: Sequence[StoredRecord], size_bytes: int) -> bool:
+    """Return whether records are too many, or too large, for one statement."""
+    return len(records) >= _COPY_MIN or size_bytes >= _COPY_BYTES_MIN
 
 
-def send_rows(
-    connection: Connection, database: PostgresDatabase, rows: list[Row], *, copies: bool
+def send_records(
+    connection: Connection,
+    database: PostgresDatabase,
+    slot: int,
+    records: Sequence[StoredRecord],
+    *,
+    copies: bool,
 ) -> None:
-    """Insert rows in the present transaction; to copy them is not possible in a pipeline."""
+    """Insert records in the present transaction; to copy them is not possible in a pipeline."""
     cursor = connection.cursor()
     if copies:
         with cursor.copy(database.sql(_COPY)) as copy:
             copy.set_types(_COPY_TYPES)
-            for row in rows:
-                copy.write_row(row)
+            for offset, stamp, key, tenant, kind, *rest in zip(*columns_of(records), strict=True):
+                copy.write_row((slot, offset, stamp, _encoded(key), tenant, _encoded(kind), *rest))
     else:
         register_arrays(cursor)
-        cursor.execute(database.sql(_INSERT), _columns(rows))
+        cursor.execute(database.sql(_INSERT), (slot, *_arrays(records)))
 
 
-def move_and_insert(
-    connection: Connection,
-    database: PostgresDatabase,
-    before: PostgresPartition,
-    after: PostgresPartition,
-    rows: list[Row],
-) -> bool | None:
-    """Store rows and commit; return whether sessions listen.
+class AppendStatements:
+    """The statements that store and commit what is appended on an end that is known."""
 
-    None, and nothing stored, if the partition does not end where it did before.
-    """
-    grown = len(rows), after.size_bytes - before.size_bytes, after.last_us, after.value
-    where = before.slot, before.high, before.timeline
-    values = *grown, *where, *_columns(rows), database.listening
-    stored = connection.execute(database.sql(_MOVE_AND_INSERT), values, prepare=True).fetchone()
-    return None if stored is None else bool(stored[0])
+    def __init__(self, database: PostgresDatabase) -> None:
+        self._one = PreparedStatement(database, "one", _MOVE_AND_INSERT_ONE)
+        self._many = PreparedStatement(database, "many", _MOVE_AND_INSERT)
+        self._listening = _int8(database.listening)
+
+    def move_and_insert(
+        self,
+        connection: Connection,
+        before: PostgresPartition,
+        after: PostgresPartition,
+        records: Sequence[StoredRecord],
+    ) -> bool | None:
+        """Store records and commit; return whether sessions listen.
+
+        None, and nothing stored, if the partition does not end where it did before.
+        """
+        statement, values = (
+            (self._one, _row(records)) if len(records) == 1 else (self._many, _arrays(records))
+        )
+        has_listener = statement.execute(
+            connection,
+            [
+                *(_int8(len(records)), _int8(after.size_bytes - before.size_bytes)),
+                *(_int8(after.last_us), after.value, _int8(before.slot), _int8(before.high)),
+                *(before.timeline.encode(), self._listening, *values),
+            ],
+        )
+        return None if has_listener is None else has_listener != _FALSE
 
 
-def _columns(rows: list[Row]) -> list[Any]:
-    columns = zip(_ARRAYS, zip(*rows, strict=True), strict=True)
+def _arrays(records: Sequence[StoredRecord]) -> list[PackedArray]:
+    columns = zip(_ARRAYS, columns_of(records), strict=True)
     return [kind.of(column) for kind, column in columns]
+
+
+def _row(records: Sequence[StoredRecord]) -> tuple[bytes | None, ...]:
+    columns = (column[0] for column in columns_of(records))
+    offset, stamp, key, tenant, kind, value, headers, occurred_at_us, size_bytes, chained = columns
+    return (
+        *(_int8(offset), _int8(stamp), _encoded(key), _encoded(tenant), _encoded(kind), value),
+        *(headers, None if occurred_at_us is None else _int8(occurred_at_us)),
+        *(_int4(size_bytes), chained),
+    )
+
+
+def _encoded(text: str | None) -> bytes | None:
+    return None if text is None else text.encode()

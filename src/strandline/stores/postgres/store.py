@@ -44,7 +44,7 @@ from strandline.stores.postgres.partition_head import (
     load_partition,
     lock_partition,
 )
-from strandline.stores.postgres.records import PostgresRecords, RecordSpan
+from strandline.stores.postgres.records import PostgresRecords, RecordSpan, SeenEnds
 from strandline.stores.postgres.removing import RecordRemoval
 from strandline.stores.postgres.selecting import first_meeting
 from strandline.stores.postgres.sessions import sessions
@@ -209,8 +209,28 @@ class PostgresStore:
         return PartitionState(self._marks_of(row), Offset(row.first), epochs)
 
     def read(self, topic: PostgresTopic, partition: int, wanted: ReadRange) -> Iterator[Record]:
-        records, span = self._span(topic, partition, wanted)
-        return records.records(span)
+        if wanted.records_max is None:
+            records, span = self._span(topic, partition, wanted)
+            return records.records(span)
+        # Few enough to come with the ends.
+        records = PostgresRecords(self._database, topic, partition)
+        most = wanted.start + wanted.records_max
+        seen, page = records.begin(
+            wanted.start, most if wanted.end is None else min(most, wanted.end)
+        )
+        stop = self._stop(topic, partition, wanted, seen)
+        return records.records(RecordSpan(wanted.start, stop, wanted.bytes_max), page)
+
+    def _stop(
+        self,
+        topic: PostgresTopic,
+        partition: int,
+        wanted: ReadRange,
+        seen: SeenEnds | PostgresPartition,
+    ) -> int:
+        durable = seen.high if self._is_durable else seen.low
+        marks = Marks(Offset(seen.low), Offset(seen.high), Offset(durable))
+        return check_range(wanted, marks, seen.first, topic.topic, partition)
 
     def first_meeting(
         self, topic: PostgresTopic, partition: int, start: int, bounds: Sequence[RecordBound]
@@ -233,7 +253,7 @@ class PostgresStore:
     ) -> tuple[PostgresRecords, RecordSpan]:
         with self._database.connection() as connection:
             row = self._row(connection, topic, partition)
-        stop = check_range(wanted, self._marks_of(row), row.first, topic.topic, partition)
+        stop = self._stop(topic, partition, wanted, row)
         return PostgresRecords(self._database, topic, partition), RecordSpan(
             wanted.start, stop, wanted.bytes_max
         )

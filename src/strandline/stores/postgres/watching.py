@@ -27,6 +27,8 @@ _SLOTS_MAX: Final = 190
 #: A slot and where it ends, which versions before this one left out.
 _NAMED_END: Final = re.compile("([0-9]{1,19})(?::([0-9]{1,19}))?")
 _ENDS: Final = "SELECT slot, high FROM {schema}.partitions WHERE slot = ANY(%s)"
+#: A notification is a transaction, too, of which nothing has to be on disk.
+_NOTIFY: Final = "SELECT set_config('synchronous_commit', 'off', true), pg_notify(%s, %s)"
 
 
 class WatchedEnd(NamedTuple):
@@ -87,7 +89,7 @@ class PostgresWatches(Watches[WatchedEnd, PostgresTopic]):
             text = ",".join(f"{slot}:{end}" for slot, end in ends)
             # A process that misses it polls.
             with contextlib.suppress(StrandlineError), self._database.connection() as connection:
-                connection.execute("SELECT pg_notify(%s, %s)", (self._database.channel, text))
+                connection.execute(_NOTIFY, (self._database.channel, text))
 
     def _end_of(self, place: WatchedEnd) -> int | None:
         # What is committed after it is announced after it.

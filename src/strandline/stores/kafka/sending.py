@@ -1,0 +1,107 @@
+"""Sending messages: a thread that waits for an answer fetches it itself."""
+
+import threading
+from typing import Any, Final
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from strandline.locks import Attempt, Signal
+from strandline.stores.kafka.errors import translated
+from strandline.stores.kafka.fetching import MessagePlace
+from strandline.stores.lost_answer import NotSentError
+
+_POLL_S: Final = 0.1
+
+
+class SentMessage:
+    """One message, and what has come of it."""
+
+    __slots__ = ("error", "is_over", "offset", "signal")
+
+    def __init__(self) -> None:
+        self.signal: Final = Signal()
+        self.is_over = False
+        self.error: KafkaError | None = None
+        self.offset = 0
+
+    def delivered(self, error: KafkaError | None, message: Message) -> None:
+        """Take note of the answer."""
+        self.error = error
+        self.offset = message.offset() or 0
+        self.is_over = True
+        self.signal.set()
+
+
+class MessageSender:
+    """The producer of a log. Any thread may use it.
+
+    Answers come to the thread that polls. Of those that wait for one, one polls, until its own
+    is there, and leaves the polling to another; while none waits, `poll_idle` has it done.
+    """
+
+    def __init__(self, settings: dict[str, Any], url: str) -> None:
+        self.producer: Final = Producer(settings)
+        self._url = url
+        self._polling = threading.Lock()
+        self._attempt_polling = Attempt(self._polling)
+        self._waiting: set[SentMessage] = set()
+
+    def send(self, place: MessagePlace, value: bytes) -> int:
+        """Store a message, and return its offset.
+
+        LostError if no answer comes, NotSentError if it was not stored.
+        """
+        sent = SentMessage()
+        try:
+            self.producer.produce(
+                place.topic, value, partition=place.number, on_delivery=sent.delivered
+            )
+        except BufferError as error:
+            raise NotSentError("too much waits to be sent") from error
+        except KafkaException as error:
+            raise translated(error.args[0], self._url) from error
+        self._wait(sent)
+        if sent.error is not None:
+            raise translated(sent.error, self._url)
+        return sent.offset
+
+    def poll_idle(self) -> None:
+        """Have callbacks called that no one waits for."""
+        if self._attempt_polling:
+            try:
+                self.producer.poll(0)
+            finally:
+                self._polling.release()
+                self._pass_on()
+
+    def finish(self) -> None:
+        """Return once everything is answered that was sent."""
+        while len(self.producer):
+            with self._polling:
+                self.producer.poll(_POLL_S)
+            self._pass_on()
+
+    def _wait(self, sent: SentMessage) -> None:
+        # Registered first: each thread that stops polling from now on wakes one that waits.
+        self._waiting.add(sent)
+        try:
+            while not sent.is_over:
+                if self._attempt_polling:
+                    try:
+                        while not sent.is_over:
+                            self.producer.poll(_POLL_S)
+                    finally:
+                        self._polling.release()
+                else:
+                    sent.signal.wait()
+                    sent.signal.clear()
+        finally:
+            self._waiting.discard(sent)
+            self._pass_on()
+
+    def _pass_on(self) -> None:
+        """Have one that waits poll from now on."""
+        for each in tuple(self._waiting):
+            if not each.is_over:
+                each.signal.set()
+                return
