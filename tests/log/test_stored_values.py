@@ -1,17 +1,37 @@
 """What is stored beside records: samples of a lag, identities that move, and groups."""
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from strandline.log import Log
 from strandline.log.gaps import Gaps
 from strandline.log.identities import IdentityState
 from strandline.log.lags import LagSample, sampled
 from strandline.log.moved import identities_before
+from strandline.log.quotas import QUOTA_CHECK_S, Quotas
 from strandline.log.ranges import ReadRange
+from strandline.log.store import Store, StoredTopic
 from strandline.log.stored_groups import StoredGroup, decode_group, encode_group
 from strandline.log.terms import Terms
-from strandline.values import CorruptError, InvalidError, Offset
+from strandline.stores.memory import MemoryStore
+from strandline.testing import FakeClock
+from strandline.values import CorruptError, InvalidError, Offset, QuotaError, Tenant
+
+
+class CountingStore(MemoryStore):
+    """Counts the looks at what its topics hold."""
+
+    def __init__(self, clock: FakeClock) -> None:
+        super().__init__(clock)
+        self.looks = 0
+        segments = self.segments
+
+        def counted(topic: Any, partition: int) -> Any:
+            self.looks += 1
+            return segments(topic, partition)
+
+        self.segments = counted  # type: ignore[misc]
 
 
 def test_two_samples_of_a_lag_are_kept_however_many_there_were() -> None:
@@ -68,3 +88,49 @@ def test_a_key_says_which_partition_an_expected_offset_is_of() -> None:
     assert [*routed.values()] == [[0, 1]]
     with pytest.raises(InvalidError, match="append to each apart"):
         terms.route(["a", "b", "c", "d"], 4, lambda: 0)
+
+
+def test_gaps_beyond_the_end_are_none() -> None:
+    gaps = Gaps(((1, 5), (7, 9)), ((5, 100), (6, 200)))
+
+    assert gaps.before(6) == Gaps(((1, 5),), ((5, 100),))
+    assert gaps.before(8) == Gaps(((1, 5), (7, 8)), ((5, 100), (6, 200)))
+    assert gaps.before(7) == Gaps(((1, 5),), ((5, 100), (6, 200)))
+
+
+def test_a_partition_that_is_named_is_that_of_every_value() -> None:
+    terms = Terms(partition=2)
+
+    assert terms.route(["a", "b", None], 4, lambda: 0) == {2: range(3)}
+    assert terms.route_one("a", 4, lambda: 0) == 2
+    assert Terms().route(["a", None], 1, lambda: 0) == {0: range(2)}
+
+
+def test_quotas_look_at_what_a_tenant_holds_once_in_a_while() -> None:
+    clock = FakeClock()
+    store = CountingStore(clock)
+    acme = Tenant("acme")
+    with Log(store, clock=clock, retention=False) as log:
+        log.create_topic("orders", tenant="acme")
+        found = store.find_topic(acme, "orders")
+        assert found is not None
+        quotas = Quotas(cast("Store[StoredTopic]", store), clock)
+        assert quotas.refusals == 0
+        assert quotas.is_free(None)
+        assert not quotas.is_free(acme)
+        quotas.change(acme, {"bytes_max": 1_000})
+        looks = []
+        for advance_s in (0.0, 0.01, 0.01, QUOTA_CHECK_S):
+            clock.advance(advance_s)
+            before = store.looks
+            quotas.admit(found, acme, 1, 300 if advance_s else 10)
+            looks.append(store.looks - before)
+
+        assert looks == [1, 0, 0, 1]
+        internal = log.create_topic("__strandline.notes", tenant="acme", internal=True)
+        stored = store.find_topic(acme, internal.name)
+        assert stored is not None
+        quotas.admit(stored, acme, 1, 10_000)
+        with pytest.raises(QuotaError):
+            quotas.admit(found, acme, 1, 10_000)
+        assert quotas.refusals == 1

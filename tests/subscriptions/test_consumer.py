@@ -484,3 +484,8 @@ def test_a_lease_has_a_least_time(
         return
     with pytest.raises(InvalidError, match="longer lease_s"):
         Consumer(log, "orders", "billing", lease_s=lease_s, clock=clock)
+
+
+def test_partitions_that_a_member_gets_are_counted(log: Log, clock: FakeClock) -> None:
+    with Consumer(log, "orders", "billing", clock=clock):
+        assert log.metrics().partitions_assigned == 2

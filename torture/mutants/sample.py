@@ -74,6 +74,8 @@ class Sample:
                         shown = (mutant.change.line, mutant.change.before, mutant.change.after)
                         tried = Outcome(mutant.function, *shown, name, self._stage, run)
                         outcomes[_name(mutant)] = tried
+                    else:
+                        outcomes.pop(_name(mutant), None)
                 save(list(outcomes.values()))
                 noticed = sum(each.noticed_by is not None for each in outcomes.values())
                 print(f"{len(outcomes)} mutants, {noticed} noticed", flush=True)

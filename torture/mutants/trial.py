@@ -35,13 +35,14 @@ def mutated(file: Path, source: bytes, change: Change, functions: Functions) -> 
     tree = changed(ast.parse(source), change)
     module = compile(tree, str(file), "exec", dont_inherit=True)
     inside = f"{change.function}.<locals>."
-    return [
+    found = [
         (function, code)
         for code in _codes(module)
         if code.co_qualname == change.function or code.co_qualname.startswith(inside)
         for function in functions.get(_key(code), [])
-        if function.__code__.co_freevars == code.co_freevars
     ]
+    fits = all(each.__code__.co_freevars == code.co_freevars for each, code in found)
+    return found if fits else []
 
 
 def noticed_by(codes: Codes, items: list[pytest.Item]) -> str | None:
