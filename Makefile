@@ -45,7 +45,7 @@ Strandline: a durable, replayable event log.
   make pages       write the pages that are made from the code and from stored figures
   make bench       measure and compare            ONLY=coordinator  BARS=strict
   make torture     long seeded runs, for hours    SECONDS=600 shares them out  SEED=1  ONLY=schedules
-  make mutants     small changes of the code, which tests have to notice    SECONDS=600
+  make mutants     small changes of the code, which tests have to notice    SECONDS=600  AGAIN=survivors
   make docs        build the pages into .cache/site
   make release     build the packages into dist/ and check them; publishes nothing
   make lock        write requirements/ from pyproject.toml    UPGRADE=1 takes newest versions
@@ -130,7 +130,8 @@ torture: setup
 	@$(VENV_PYTHON) -m torture
 
 mutants: setup
-	@STRANDLINE_CORE=off $(VENV_PYTHON) -m torture.mutants quick
+	@STRANDLINE_CORE=off STRANDLINE_MUTANTS_AGAIN=$(AGAIN) $(VENV_PYTHON) -m torture.mutants quick
+	@$(VENV_PYTHON) -m torture.mutants core
 	@$(VENV_PYTHON) -m torture.mutants rest
 
 docs: setup

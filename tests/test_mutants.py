@@ -7,6 +7,9 @@ import sys
 from pathlib import Path
 
 from torture.mutants.changes import changed, changes
+from torture.mutants.outcomes import load_explained
+from torture.mutants.sample import SOURCE as SOURCE_ROOT
+from torture.mutants.sample import mutants
 
 SOURCE = '''
 class Till:
@@ -21,20 +24,42 @@ class Till:
 '''
 
 SHOP = """
+from typing import overload
+
 def rest(paid: int, price: int) -> int:
     if paid < price:
         return 0
     return paid - price
+
+def made():
+    def total(price: int) -> int:
+        return price + 1
+    return total
+
+with_tax = made()
+
+@overload
+def shown(price: int) -> str: ...
+@overload
+def shown(price: str) -> str: ...
+def shown(price):
+    return str(price)
 """
 
 TESTS = """
-from shop import rest
+from shop import rest, shown, with_tax
 
 def test_rest():
     assert rest(5, 3) == 2
 
 def test_too_little():
     assert rest(1, 3) == 0
+
+def test_tax():
+    assert with_tax(3) == 4
+
+def test_shown():
+    assert shown(3) == "3"
 """
 
 TRIAL = """
@@ -51,8 +76,8 @@ class Trials:
         live = functions_of(file.parent)
         found = {}
         for change in changes(ast.parse(file.read_bytes())):
-            functions, code = mutated(file, file.read_bytes(), change, live)
-            name = noticed_by(functions, code, session.items)
+            codes = mutated(file, file.read_bytes(), change, live)
+            name = noticed_by(codes, session.items)
             found[f"{change.before} -> {change.after}"] = name and name.partition("::")[2]
         Path("found.json").write_text(json.dumps(found))
         return True
@@ -110,4 +135,19 @@ def test_a_mutant_is_noticed_by_the_test_that_fails_on_it(tmp_path: Path) -> Non
         "0 -> 1": "test_too_little",
         "return paid - price -> return None": "test_rest",
         "paid - price -> paid + price": "test_rest",
+        # What the module has made of a function has changed code, too.
+        "return price + 1 -> return None": "test_tax",
+        "price + 1 -> price - 1": "test_tax",
+        "1 -> 2": "test_tax",
+        "return total -> return None": None,
+        "return str(price) -> return None": "test_shown",
     }
+
+
+def test_each_mutant_that_is_explained_is_one() -> None:
+    files = {each[0].partition(":")[0] for each in load_explained()}
+    sources = {file: (SOURCE_ROOT / file).read_bytes() for file in files}
+    names = {(each.function, each.change.before, each.change.after) for each in mutants(sources)}
+
+    assert not load_explained().keys() - names
+    assert all(each.why for each in load_explained().values())

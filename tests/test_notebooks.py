@@ -67,6 +67,7 @@ def test_a_log_and_what_it_gives_are_shown(scheme: str, tmp_path: Path) -> None:
         assert f"level={receipt.level}, repeat=False)" in f"{receipt!r}"
         assert f"{many!r}".startswith("[Receipt(partition=2, offset=0, ")
         assert f"{many!r}".endswith(", … 20 more]")
+        assert "more" not in f"{many[:10]!r} {log.append_many('orders', [sl.Event('a')] * 10)!r}"
         assert {"Consumer mailer", "10", "20"} <= set(shown(lag))
         assert "and 2 more" in shown(log.describe_topic("orders"))
         with log.subscribe("orders", start={2: 5}) as arriving:

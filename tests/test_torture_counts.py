@@ -48,7 +48,7 @@ def test_mutants_are_counted_for_each_room() -> None:
     survivor = Outcome("writes/drain.py:g", 2, "0", "1", None, "rest", TUESDAY)
     other = Outcome("log/terms.py:h", 3, "0", "1", None, "quick", TUESDAY)
 
-    assert outcomes.table([noticed, survivor, other]).splitlines()[2:] == [
-        "| `log` | 1 | 0 | 0% | 0 of 1 |",
-        "| `writes` | 2 | 1 | 50% | 1 of 1 |",
+    assert outcomes.table([noticed, survivor, other], {survivor.name}).splitlines()[2:] == [
+        "| `log` | 1 | 0 | 0% | 0 | 1 |",
+        "| `writes` | 2 | 1 | 50% | 1 | 0 |",
     ]

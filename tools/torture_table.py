@@ -16,7 +16,7 @@ _BLOCK = re.compile(r"(<!-- tortures -->\n).*?(<!-- end of tortures -->)", re.DO
 
 def written(page: str) -> str:
     """Return the page with the counts of today."""
-    block = f"{table(load())}\n{outcomes.table(outcomes.load())}"
+    block = f"{table(load())}\n{outcomes.table(outcomes.load(), outcomes.load_explained())}"
     made, count = _BLOCK.subn(lambda found: f"{found[1]}\n{block}\n{found[2]}", page)
     assert count == 1, "the page has one place for the table"
     return made

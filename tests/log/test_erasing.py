@@ -286,6 +286,31 @@ def test_a_store_that_cannot_erase_says_so() -> None:
             log.erase("orders", key="bob")
 
 
+class HoldingStore(MemoryStore):
+    """A store that still holds what it has erased of its first partition."""
+
+    def erase(self, topic: Any, partition: int, key: str, *, dry_run: bool) -> Any:
+        done = super().erase(topic, partition, key, dry_run=dry_run)
+        return done._replace(is_released=partition != 0)
+
+
+def test_what_one_partition_still_holds_is_not_released() -> None:
+    with Log(HoldingStore()) as log:
+        log.create_topic("orders", partitions=2)
+
+        assert not log.erase("orders", key="bob").is_released
+
+
+@pytest.mark.parametrize("mode", ["read", "consume"])
+def test_a_log_that_was_opened_for_less_erases_nothing(tmp_path: Path, mode: Any) -> None:
+    url = f"file:{tmp_path / 'log'}"
+    with sl.open(url) as log:
+        log.create_topic("orders")
+        fill(log)
+    with sl.open(url, mode=mode) as log, pytest.raises(InvalidError, match="mode"):
+        log.erase("orders", key="bob", dry_run=True)
+
+
 @pytest.mark.parametrize("is_noted", [True, False])
 def test_a_file_that_was_replaced_is_found_again_by_what_was_noted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_noted: bool

@@ -63,3 +63,21 @@ def test_a_kind_that_cannot_be_is_refused() -> None:
     whole = rows(EVENTS[:1])
     with pytest.raises(sl.InvalidError):
         EventRows([whole.arrays[0], pa.array(["\n"]), *whole.arrays[2:]])
+
+
+def test_columns_hold_nothing_of_what_they_were_cut_from() -> None:
+    whole = rows(EVENTS)
+    assert all(
+        mine is theirs
+        for mine, theirs in zip(EventRows(whole.arrays).arrays, whole.arrays, strict=True)
+    )
+    shifted = pa.StringArray.from_buffers(
+        2, pa.array([1, 2, 4], pa.int32()).buffers()[1], pa.py_buffer(b"-abc")
+    )
+    cut = [each.slice(1, 2) for each in whole.arrays[1:]]
+
+    for each, given in zip(EventRows([shifted, *cut]).arrays, [shifted, *cut], strict=True):
+        assert each.equals(given)
+        assert each.offset == 0
+        if pa.types.is_string(each.type):
+            assert each.buffers()[1][:4].to_pybytes() == bytes(4)

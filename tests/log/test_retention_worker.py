@@ -65,6 +65,38 @@ def test_what_is_too_old_is_removed_without_a_call(open_log: Open, clock: FakeCl
     assert log.describe_topic("kept").retention is None
 
 
+def test_a_worker_that_had_nothing_to_do_begins_with_the_first_limit(
+    open_log: Open, clock: FakeClock
+) -> None:
+    log = open_log()
+    log.create_topic("kept")
+    log.append("kept", EVENT)
+    clock.advance(FIRST_DELAY_S + INTERVAL_S)
+
+    log.create_topic("ticks", retention_age_s=30)
+    fill(log, 10)
+    clock.advance(FIRST_DELAY_S + INTERVAL_S + 31)
+
+    assert log.marks("ticks", 0).low == 10
+
+
+def test_a_run_that_removed_nothing_is_reported_now_and_then(
+    open_log: Open, clock: FakeClock
+) -> None:
+    log = open_log()
+    log.create_topic("ticks", retention_age_s=10**6)
+    fill(log, 1)
+    ran_at = []
+    for delay_s in (FIRST_DELAY_S + 1, INTERVAL_S, REPORT_S + INTERVAL_S):
+        clock.advance(delay_s)
+        status = log.describe_topic("ticks").retention
+        assert status is not None
+        ran_at.append(status.ran_at_us)
+
+    assert ran_at[0] is not None
+    assert ran_at[0] == ran_at[1] != ran_at[2]
+
+
 def test_one_process_at_a_time_has_the_lease(open_log: Open, clock: FakeClock) -> None:
     one, other = open_log(), open_log()
     one.create_topic("ticks", retention_age_s=1)

@@ -166,3 +166,14 @@ def state(path: Path) -> dict[str, tuple[str, int, int]]:
     folder = path.parent.stat()
     found["."] = ("", folder.st_mtime_ns, folder.st_ino)
     return found
+
+
+def test_a_log_is_described_as_others_have_changed_it(tmp_path: Path) -> None:
+    url = f"sqlite:{tmp_path / 'log.db'}"
+    with sl.open(url) as log, sl.open(url) as other:
+        log.create_topic("orders")
+        assert log.describe().partitions == 1
+
+        other.add_partitions("orders", 3)
+
+        assert log.describe().partitions == 3

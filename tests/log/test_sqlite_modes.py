@@ -72,3 +72,13 @@ def test_reading_makes_no_file_of_its_own(tmp_path: Path) -> None:
             assert reader.resolve(position) == 1
 
         assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_log_that_was_opened_for_reading_keeps_its_consumers(consuming: Log) -> None:
+    consuming.ack("orders", "billing", 0, 1)
+    path = str(consuming.describe().location).partition(":")[2]
+
+    with sqlite_log(path, mode="read") as reader, pytest.raises(InvalidError, match="mode"):
+        reader.delete_consumer("orders", "billing")
+
+    assert consuming.delete_consumer("orders", "billing")

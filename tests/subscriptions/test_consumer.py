@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from strandline.groups import LEASE_S_MIN
 from strandline.log import Log, TopicName
 from strandline.stores.memory import MemoryStore
 from strandline.subscriptions import (
@@ -15,6 +16,7 @@ from strandline.subscriptions import (
     Consumer,
     Delivery,
 )
+from strandline.subscriptions.async_consumer import AsyncConsumer
 from strandline.subscriptions.outstanding import Outstanding
 from strandline.testing import FakeClock
 from strandline.values import (
@@ -463,3 +465,27 @@ def test_a_dead_letter_that_fails_is_taken_up_again(clock: FakeClock) -> None:
     assert offsets(deliveries(reader, 2)) == [1]
     (letter,) = log.read(reader.dead_letter_topic, 0, 0)
     assert letter.value.headers["strandline.deliveries"] == "2"
+
+
+def test_a_consumer_says_what_it_reads(log: Log, clock: FakeClock) -> None:
+    with Consumer(log, "orders", "billing", partitions=[1, 0], clock=clock) as billing:
+        assert "partitions=0, 1" in repr(billing)
+        billing.assign([])
+        assert "partitions=none" in repr(billing)
+    assert repr(AsyncConsumer(billing)) == f"AsyncConsumer({billing!r})"
+
+
+@pytest.mark.parametrize(("lease_s", "is_taken"), [(LEASE_S_MIN, True), (0.09, False)])
+def test_a_lease_has_a_least_time(
+    log: Log, clock: FakeClock, lease_s: float, is_taken: bool
+) -> None:
+    if is_taken:
+        Consumer(log, "orders", "billing", lease_s=lease_s, clock=clock).close()
+        return
+    with pytest.raises(InvalidError, match="longer lease_s"):
+        Consumer(log, "orders", "billing", lease_s=lease_s, clock=clock)
+
+
+def test_partitions_that_a_member_gets_are_counted(log: Log, clock: FakeClock) -> None:
+    with Consumer(log, "orders", "billing", clock=clock):
+        assert log.metrics().partitions_assigned == 2

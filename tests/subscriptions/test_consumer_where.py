@@ -159,3 +159,14 @@ def test_runs_that_are_passed_over_join_the_floor_in_any_order_of_acks() -> None
 
     assert outstanding.floor == 12
     assert outstanding.pass_over(5) == 0
+
+
+def test_what_was_passed_over_is_stored_by_the_close(log: sl.Log) -> None:
+    append(log, 1, 2)
+    with log.consumer("orders", "billing", where=LARGE) as billing:
+        assert given(billing, 1) == []
+        append(log, 3, 4)
+        assert given(billing, 1) == []
+        assert log.cursor("orders", "billing", 0) == 2
+
+    assert log.cursor("orders", "billing", 0) == 4

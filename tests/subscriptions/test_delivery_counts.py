@@ -305,6 +305,19 @@ def test_counts_of_an_earlier_version_are_read(log: Log, clock: FakeClock) -> No
     assert [take(second).count for _ in range(2)] == [5, 3]
 
 
+def test_a_seek_drops_counts_of_an_earlier_version(log: Log, clock: FakeClock) -> None:
+    fill(log, "orders", 0, 2)
+    take(billing(log, clock))
+    (notes,) = log.topics(internal=True)
+    old = {"consumer": "billing", "floor": 0, "counts": [[0, 4], [1, 2]]}
+    log.append(notes, Event("deliveries", old), partition=0)
+
+    second = billing(log, clock)
+    second.seek(0, 1)
+
+    assert take(second).count == 1
+
+
 @pytest.mark.slow
 def test_a_crash_between_an_ack_and_its_cursor_loses_no_count(log: Log, clock: FakeClock) -> None:
     fill(log, "orders", 0, 3)
@@ -341,7 +354,7 @@ def billing(
     log: Log,
     clock: FakeClock,
     *,
-    deliveries_max: int = 9,
+    deliveries_max: int | None = 9,
     partitions: list[int] | None = None,
     tenant: str | None = None,
 ) -> Consumer:

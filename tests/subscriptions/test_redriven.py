@@ -10,6 +10,7 @@ import pytest
 
 import strandline as sl
 from strandline.subscriptions import redriven
+from strandline.subscriptions.redriving import attempts
 from strandline.triggers import Triggers, dead_letters, redrive
 from tests.subscriptions.doubles import PATIENCE_S, fill
 from tests.triggers.calls import wait_until
@@ -235,3 +236,22 @@ def test_a_consumer_that_looks_for_nothing_is_found_out(log: sl.Log) -> None:
         pytest.raises(AssertionError),
     ):
         test_a_redriven_record_reaches_the_consumer_that_runs(log)
+
+
+def test_the_ack_of_a_redriven_record_returns_the_cursor(log: sl.Log) -> None:
+    dead_letter_first(log)
+    redrive(log, "orders")
+
+    with log.consumer("orders", "worker") as worker:
+        delivery = worker.next(0.0)
+        assert delivery is not None
+        assert (
+            worker.ack(delivery) == log.cursor("orders", "worker", delivery.record.partition) == 3
+        )
+    with log.consumer("orders", "worker", partitions=[0]) as other:
+        assert other.next(0.0) is None
+
+
+def test_attempts_are_looked_up_in_the_log_for_threads(log: sl.Log) -> None:
+    with pytest.raises(sl.InvalidError, match=r"log\.blocking"):
+        attempts(sl.AsyncLog(log), "orders", 0)  # type: ignore[arg-type]

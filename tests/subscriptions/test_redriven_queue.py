@@ -123,3 +123,19 @@ def test_a_record_that_comes_again_after_a_seek_is_acked_though_its_redrive_was_
     assert log.cursor("jobs", "workers", 0) == 1
     late.close()
     other.close()
+
+
+def test_a_redriven_record_is_hidden_for_as_long_as_it_is_extended(
+    log: sl.Log, clock: FakeClock
+) -> None:
+    member, other = join(log, clock), join(log, clock)
+    redrive_one(log, member)
+    delivery = given(member)
+
+    member.extend(delivery, 3 * VISIBILITY_S)
+    clock.advance(2 * VISIBILITY_S)
+
+    assert other.next(timeout_s=0) is None
+    member.ack(delivery)
+    clock.advance(2 * VISIBILITY_S)
+    assert other.next(timeout_s=0) is None

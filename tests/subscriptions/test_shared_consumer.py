@@ -400,3 +400,38 @@ def test_an_event_loop_has_the_same_calls(log: sl.Log) -> None:
         return done
 
     assert sorted(asyncio.run(work())) == [0, 1, 2, 3, 4, 9]
+
+
+def test_partitions_take_turns(log: sl.Log, clock: FakeClock) -> None:
+    log.create_topic("tasks", partitions=3)
+    for partition in range(3):
+        log.append_many("tasks", [sl.Event("task", partition)] * 3, partition=partition)
+
+    with log.consumer("tasks", "workers", shared=True, clock=clock) as member:
+        found = [took(member)[0].record.partition for _ in range(6)]
+
+    assert sorted(found[:3]) == [0, 1, 2]
+    assert found[:3] == found[3:]
+
+
+def test_a_member_says_what_it_is_and_holds(log: sl.Log, join: Join) -> None:
+    fill(log, 3)
+    member = join()
+    took(member, 2)
+
+    assert repr(member) == "SharedConsumer('workers', 'jobs', held=2)"
+    member.dead_letter(took(member)[0])
+    assert [each.name for each in log.topics(internal=True) if "dead" in each.name] == [
+        member.dead_letter_topic
+    ]
+
+
+def test_a_member_of_a_topic_that_was_dropped_says_so(log: sl.Log, join: Join) -> None:
+    fill(log, 1)
+    member = join()
+    (delivery,) = took(member)
+
+    log.drop_topic("jobs")
+
+    with pytest.raises(sl.InvalidError):
+        member.ack(delivery)

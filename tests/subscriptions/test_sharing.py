@@ -115,3 +115,13 @@ def test_each_goes_on_within_a_page_that_holds_more_than_it_may(
     assert found == [[*range(0, RECORDS, 2)], [*range(RECORDS)], [299]]
     assert sum(parsed) == RECORDS
     assert [each.assignment.position(0) for each in all_of] == [RECORDS] * 3
+
+
+def test_a_single_record_comes_to_those_that_want_it(log: sl.Log) -> None:
+    wheres = ("payload.n >= 1000", "payload.n < 0", "payload.n = 1001")
+    subscriptions = [log.subscribe("orders", where=each, start="latest") for each in wheres]
+    log.append("orders", sl.Event("order", {"n": 1000}))
+    assert [taken(each) for each in subscriptions] == [[1000], [], []]
+
+    log.append("orders", sl.Event("order", {"n": 1001}))
+    assert [taken(each) for each in subscriptions] == [[1001], [], [1001]]

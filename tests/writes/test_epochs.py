@@ -272,3 +272,20 @@ def test_a_producer_that_never_rests_does_not_keep_a_drain_for_ever(open_store: 
     starter.result()
     assert [receipt.epoch(PATIENCE_S) for receipt in first + later] == list(range(1, 26))
     assert store.steps.apply.threads.count(starter.thread) <= 7
+
+
+def test_a_receipt_says_how_far_its_write_is(open_store: OpenStore) -> None:
+    store = open_store(started=False)
+    receipt = store.channel.try_write(Put("a", 1))
+    refused = store.channel.try_write(Put("a", -1))
+    queued = repr(receipt)
+
+    store.coordinator.start()
+    applied = repr(receipt)
+    receipt.wait(WRITTEN, PATIENCE_S)
+
+    assert [queued, applied] == ["Receipt(epoch=0, queued)", "Receipt(epoch=1, applied)"]
+    assert repr(receipt) == "Receipt(epoch=1, written)"
+    assert repr(refused).startswith("Receipt(epoch=2, ")
+    with pytest.raises(RejectedError):
+        refused.wait()

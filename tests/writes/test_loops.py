@@ -14,6 +14,7 @@ from strandline.values import (
     UnavailableError,
 )
 from strandline.writes import Settings
+from strandline.writes.waiter import LoopWaiter, ThreadWaiter
 from tests.patience import wait_collected
 from tests.writes.conftest import OpenStore
 from tests.writes.doubles import PATIENCE_S, Call, Put, Row, SharedRows, Step, Store
@@ -444,3 +445,46 @@ def test_an_error_that_was_raised_is_not_logged(
 
     messages = [each.getMessage() for each in caplog.records]
     assert not [text for text in messages if "this was" in text]
+
+
+def test_waits_that_are_over_are_not_kept(open_store: OpenStore) -> None:
+    store = open_store(settings=Settings(queue_capacity=1), started=False)
+    store.channel.try_write(Put("a", 1))
+    subscriber = store.coordinator.subscribe()
+    subscriber.initialize()
+
+    async def give_up(count: int) -> None:
+        for _ in range(count):
+            with pytest.raises(UnavailableError):
+                await subscriber.recv_on_loop(0)
+            with pytest.raises(UnavailableError):
+                await store.channel.write_on_loop(Put("b", 2), timeout_s=0)
+
+    for _ in range(20):
+        with pytest.raises(UnavailableError):
+            store.channel.write(Put("b", 2), timeout_s=0.001)
+    asyncio.run(give_up(20))
+    gc.collect()
+
+    waiters = [each for each in gc.get_objects() if isinstance(each, LoopWaiter | ThreadWaiter)]
+    assert len(waiters) < 20
+
+
+def test_an_awaited_write_is_handed_back_while_another_thread_is_busy(
+    open_store: OpenStore,
+) -> None:
+    store = open_store(shared=SharedRows())
+    store.steps.apply.hold()
+    busy = Call(lambda: store.channel.write(Put("a", 1)))
+    store.steps.apply.wait_held()
+
+    async def main() -> None:
+        async with asyncio.timeout(PATIENCE_S):
+            await store.channel.try_write(Put("b", 2), timeout_s=0.01)
+
+    with pytest.raises(UnavailableError, match="not taken in time") as caught:
+        asyncio.run(main())
+
+    assert caught.value.write == Put("b", 2)
+    store.steps.apply.let_go()
+    assert busy.result().epoch() == 1

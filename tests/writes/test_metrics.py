@@ -1,14 +1,18 @@
 """Metrics: plain counters that can be read at any time."""
 
+from dataclasses import replace
+
 import pytest
 
 from strandline.testing import FakeClock
 from strandline.values import Durability, UnavailableError
 from strandline.writes import SAMPLED_EVERY, FlushReason, Settings
+from strandline.writes.metrics import Distribution, WriteMetrics
 from tests.writes.conftest import OpenStore
 from tests.writes.doubles import PATIENCE_S, Call, Put
 
 APPLIED, WRITTEN, DURABLE = Durability
+SUM = Distribution(3, 30, 2, (3, 6))
 
 
 def test_a_new_coordinator_counts_from_nothing(open_store: OpenStore) -> None:
@@ -134,3 +138,16 @@ def test_what_a_measured_write_waits_for_is_in_its_latency(open_store: OpenStore
     assert (metrics.apply.total, metrics.flush.total) == (1_000_000, 2_000_000)
     assert (metrics.send.total, metrics.send.largest) == (3_000_000, 3_000_000)
     assert metrics.send.buckets[(3_000_000).bit_length()] == 1
+
+
+def test_metrics_of_two_coordinators_add_up() -> None:
+    def metrics(number: int) -> WriteMetrics:
+        flushes = dict.fromkeys(FlushReason, number)
+        each = Distribution(number, 10 * number, number, (number, 2 * number))
+        counts = ({"main": number}, number, number, number, flushes, number, number, number)
+        return WriteMetrics(*counts, each, each, each, each, each)
+
+    both = metrics(1) + metrics(2)
+
+    assert both == replace(metrics(3), send=SUM, apply=SUM, freeze=SUM, flush=SUM, delta_bytes=SUM)
+    assert SUM.mean == 10.0

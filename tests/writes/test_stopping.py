@@ -1,10 +1,12 @@
 """Stopping: what was accepted is finished, and what went wrong is raised."""
 
+import contextlib
+
 import pytest
 
 from strandline.testing import FakeClock
-from strandline.values import ClosedError, Durability, FailedError
-from strandline.writes import FlushReason
+from strandline.values import ClosedError, Durability, FailedError, UnavailableError, UnknownError
+from strandline.writes import FlushReason, coordinator
 from tests.writes.conftest import OpenStore
 from tests.writes.doubles import PATIENCE_S, Call, Put, Row
 
@@ -266,3 +268,25 @@ def test_a_stop_leaves_no_timer(open_store: OpenStore, fails: bool) -> None:
     Call(store.coordinator.stop).thread.join(PATIENCE_S)
 
     assert clock.pending_timers == 0
+
+
+@pytest.mark.parametrize("step", ["apply", "flush", "sync"])
+def test_a_stop_that_a_thread_holds_up_can_be_repeated(
+    open_store: OpenStore, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    store = open_store()
+    held = getattr(store.steps, step)
+    held.hold()
+    working = Call(lambda: store.channel.write(Put("a", 1), DURABLE, PATIENCE_S))
+    held.wait_held()
+    monkeypatch.setattr(coordinator, "STOP_TIMEOUT_S", 0.05)
+
+    stopping = Call(store.coordinator.stop)
+
+    assert isinstance(stopping.error(), UnavailableError)
+    assert held.calls == 1
+    held.let_go()
+    with contextlib.suppress(ClosedError, UnknownError):
+        working.result()
+    store.coordinator.stop()
+    assert held.calls == 1

@@ -1,7 +1,10 @@
 """`make mutants`: try mutants, and add what became of them to torture/mutants.json.
 
 python -m torture.mutants quick    the mutants that follow, on quick tests in plain Python
+python -m torture.mutants core     the survivors, on quick tests with the core
 python -m torture.mutants rest     the survivors, on all tests of a few seconds, with the core
+
+STRANDLINE_MUTANTS_AGAIN=survivors has `quick` begin with the survivors of earlier runs.
 """
 
 import os
@@ -16,10 +19,14 @@ _TESTS = (
     *("tests/conformance", "tests/groups", "tests/log", "tests/model", "tests/processes"),
     *("tests/subscriptions", "tests/testing", "tests/triggers", "tests/typed", "tests/values"),
     *("tests/views", "tests/writes", "tests/cli", "tests/tiering", "tests/scans", "tests/moves"),
-    *("tests/test_active_threads.py", "tests/test_clock.py", "tests/test_newcomers.py"),
-    *("tests/test_opening.py", "tests/test_wrong_calls.py", "tests/test_points_in_time.py"),
+    *("tests/core", "tests/server", "tests/stores/remote", "tests/durable_streams"),
+    *("tests/test_faces.py", "tests/test_locks.py", "tests/test_notebooks.py"),
+    *("tests/test_telemetry.py", "tests/test_growth.py", "tests/test_public_names.py"),
+    *("tests/test_clock.py", "tests/test_newcomers.py", "tests/test_opening.py"),
+    *("tests/test_wrong_calls.py", "tests/test_points_in_time.py", "tests/test_active_threads.py"),
 )
-_STAGES = {"quick": "not slow and not heavy", "rest": "not heavy"}
+_QUICK = "not slow and not heavy"
+_STAGES = {"quick": _QUICK, "core": _QUICK, "rest": "not heavy"}
 
 
 class Trials:
@@ -42,7 +49,8 @@ class Trials:
         """Try mutants until the count is full or the time is over."""
         items = {item.nodeid: item for item in session.items}
         seconds = float(os.environ.get("STRANDLINE_TORTURE_SECONDS") or "inf")
-        Sample(self._stage, items).run(seconds)
+        again = os.environ.get("STRANDLINE_MUTANTS_AGAIN") == "survivors"
+        Sample(self._stage, items, again=again).run(seconds)
         return True
 
 

@@ -29,7 +29,7 @@ class Watched:
         self._pipe.flush()
 
 
-def in_child(run: Callable[[Watched], None]) -> list[Any]:
+def in_child(run: Callable[[Watched], None], *, patience_s: float = PATIENCE_S) -> list[Any]:
     """Return what `run` told in a child, until it ended, died or hung."""
     reads, writes = os.pipe()
     folder = tempfile.mkdtemp(prefix="mutants-", dir=_memory())
@@ -39,7 +39,7 @@ def in_child(run: Callable[[Watched], None]) -> list[Any]:
         _run_child(run, writes, folder)
     os.close(writes)
     try:
-        return list(_told(reads))
+        return list(_told(reads, patience_s))
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(child, signal.SIGKILL)
@@ -71,10 +71,10 @@ def _run_child(run: Callable[[Watched], None], pipe: int, folder: str) -> None:
         os._exit(0)
 
 
-def _told(pipe: int) -> Iterator[Any]:
+def _told(pipe: int, patience_s: float) -> Iterator[Any]:
     pending = b""
     with os.fdopen(pipe, "rb", buffering=0) as stream:
-        while select.select([stream], [], [], PATIENCE_S)[0]:
+        while select.select([stream], [], [], patience_s)[0]:
             got = stream.read(1 << 20)
             if not got:
                 return

@@ -1,6 +1,8 @@
 """Which tests run which lines, and how long they take."""
 
+import hashlib
 import time
+import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -24,9 +26,21 @@ class Covered(msgspec.Struct, frozen=True):
     seconds: float
     lines: dict[str, str]
 
+    @property
+    def count(self) -> int:
+        """How many lines the test runs."""
+        return sum(int(each, 16).bit_count() for each in self.lines.values())
+
     def runs(self, file: str, line: int) -> bool:
         """Whether the test runs a line of a file."""
         return bool(int(self.lines.get(file, "0"), 16) >> line & 1)
+
+
+class _Saved(msgspec.Struct):
+    """What tests cover, and digests of the files that it holds for."""
+
+    files: dict[str, str]
+    tests: dict[str, Covered]
 
 
 def cover(
@@ -34,26 +48,53 @@ def cover(
 ) -> Mapping[str, Covered]:
     """Return what each test covers of the rooms below `source`, by its node's name.
 
-    They run in children, as on a mutant; one that fails there covers nothing.
+    They run in children, as on a mutant; one that fails there covers nothing. One that ran
+    before runs again only if its file, or one that it covers, has changed.
     """
     path = SAVED / f"{saved_as}.json"
-    if path.exists():
-        saved = msgspec.json.decode(path.read_bytes(), type=dict[str, Covered])
-        return {item.nodeid: saved[item.nodeid] for item in items if item.nodeid in saved}
-    found: dict[str, Covered] = {}
-    for at in range(0, len(items), _PART):
-        part = items[at : at + _PART]
+    found = _saved(path, source)
+    missing = [item for item in items if item.nodeid not in found]
+    for at in range(0, len(missing), _PART):
+        part = missing[at : at + _PART]
         found.update(_cover_part(part, source, rooms))
-        print(f"covered {at + len(part)} of {len(items)} tests", flush=True)
+        print(f"covered {at + len(part)} of {len(missing)} tests", flush=True)
+        _save(path, found, source)
+    return {item.nodeid: found[item.nodeid] for item in items if item.nodeid in found}
+
+
+def _saved(path: Path, source: Path) -> dict[str, Covered]:
+    if not path.exists():
+        return {}
+    saved = msgspec.json.decode(path.read_bytes(), type=_Saved)
+    same = {file for file, digest in saved.files.items() if _digest(file, source) == digest}
+    return {name: each for name, each in saved.tests.items() if same >= _files(name, each)}
+
+
+def _save(path: Path, tests: dict[str, Covered], source: Path) -> None:
+    files = set().union(*(_files(name, each) for name, each in tests.items()))
+    digests = {file: _digest(file, source) for file in sorted(files)}
     SAVED.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(msgspec.json.encode(found))
-    return found
+    path.write_bytes(msgspec.json.encode(_Saved(digests, tests)))
+
+
+def _files(name: str, covered: Covered) -> set[str]:
+    return {name.partition("::")[0], *covered.lines}
+
+
+def _digest(file: str, source: Path) -> str:
+    path = ROOT / file if file.startswith("tests/") else source / file
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else ""
 
 
 def _cover_part(
     items: list[pytest.Item], source: Path, rooms: tuple[str, ...]
 ) -> Iterator[tuple[str, Covered]]:
+    if not items:
+        return
+
     def run(watched: Watched) -> None:
+        # Many tests run nothing of the rooms.
+        warnings.simplefilter("ignore", coverage.exceptions.CoverageWarning)
         lines = coverage.Coverage(
             data_file=None, config_file=False, include=[f"{source}/{room}/*" for room in rooms]
         )
@@ -68,12 +109,13 @@ def _cover_part(
             found = _bits(lines.get_data(), source) if is_used else {}
             watched.tell((item.nodeid, Covered(seconds, found)))
 
-    told = in_child(run)
+    told = in_child(run, patience_s=2 * LONGEST_S)
     for name, covered in told:
         yield name, msgspec.convert(covered, Covered)
-    # The next one hung or ended the process.
-    if left := items[len(told) + 1 :]:
-        yield from _cover_part(left, source, rooms)
+    if left := items[len(told) :]:
+        # The first of them takes too long, or has ended the process.
+        yield left[0].nodeid, Covered(LONGEST_S, {})
+        yield from _cover_part(left[1:], source, rooms)
 
 
 def _bits(data: coverage.CoverageData, source: Path) -> dict[str, str]:

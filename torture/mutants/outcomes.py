@@ -1,5 +1,6 @@
 """What became of mutants, over any number of runs: torture/mutants.json."""
 
+from collections.abc import Collection
 from pathlib import Path
 
 import msgspec
@@ -7,6 +8,11 @@ import msgspec
 from torture.counts import ROOT, Run
 
 OUTCOMES = ROOT / "torture" / "mutants.json"
+
+EXPLAINED = ROOT / "torture" / "mutants_explained.json"
+
+#: Function, before and after.
+Name = tuple[str, str, str]
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -22,6 +28,11 @@ class Outcome(msgspec.Struct, frozen=True):
     """The last that it was tried in."""
     run: Run
 
+    @property
+    def name(self) -> Name:
+        """Return what stays the same when lines move."""
+        return self.function, self.before, self.after
+
 
 def load(path: Path = OUTCOMES) -> list[Outcome]:
     """Return what became of the mutants so far."""
@@ -36,16 +47,36 @@ def save(outcomes: list[Outcome], path: Path = OUTCOMES) -> None:
     path.write_bytes(b"[\n" + lines + b"\n]\n")
 
 
-def table(outcomes: list[Outcome]) -> str:
+class Explained(msgspec.Struct, frozen=True):
+    """Why no test can notice a mutant."""
+
+    function: str
+    before: str
+    after: str
+    why: str
+
+    @property
+    def name(self) -> Name:
+        """Return what stays the same when lines move."""
+        return self.function, self.before, self.after
+
+
+def load_explained(path: Path = EXPLAINED) -> dict[Name, Explained]:
+    """Return the survivors that were looked at, and make no difference that a user can see."""
+    found = msgspec.json.decode(path.read_bytes(), type=list[Explained])
+    return {each.name: each for each in found}
+
+
+def table(outcomes: list[Outcome], explained: Collection[Name]) -> str:
     """Return how many of each room were noticed, in Markdown."""
-    lines = ["| mutants of | tried | noticed | | survivors tried on slow tests too |"]
-    lines.append("|---|---|---|---|---|")
+    lines = ["| mutants of | tried | noticed | | survivors explained | others |"]
+    lines.append("|---|---|---|---|---|---|")
     rooms = sorted({each.function.partition("/")[0] for each in outcomes})
     for room in rooms:
         tried = [each for each in outcomes if each.function.startswith(f"{room}/")]
         left = [each for each in tried if each.noticed_by is None]
         noticed = len(tried) - len(left)
-        again = sum(each.stage == "rest" for each in left)
-        share = f"{noticed / len(tried):.0%}"
-        lines.append(f"| `{room}` | {len(tried)} | {noticed} | {share} | {again} of {len(left)} |")
+        known = sum(each.name in explained for each in left)
+        counts = f"{noticed} | {noticed / len(tried):.0%} | {known} | {len(left) - known}"
+        lines.append(f"| `{room}` | {len(tried)} | {counts} |")
     return "\n".join(lines) + "\n"

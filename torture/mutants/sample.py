@@ -15,15 +15,17 @@ import pytest
 from torture.counts import ROOT, this_run
 from torture.mutants.changes import Change, changes
 from torture.mutants.coverage import cover
-from torture.mutants.outcomes import Outcome, load, save
+from torture.mutants.outcomes import Name, Outcome, load, load_explained, save
 from torture.mutants.trial import functions_of, mutated, noticed_by
 
 SOURCE = ROOT / "src" / "strandline"
 ROOMS = ("writes", "log", "subscriptions")
+#: In the order in which a mutant comes to them.
+STAGES = ("quick", "core", "rest")
 #: How many mutants are the full count.
 FULL = 1_000
 #: What the tests of one mutant take together at most, where none fails.
-BUDGET_S = 40.0
+BUDGET_S = 20.0
 #: After how many the outcomes are stored.
 _PART = 10
 
@@ -43,22 +45,25 @@ class Mutant(msgspec.Struct, frozen=True):
 class Sample:
     """Mutants in an order that is random and the same in each run."""
 
-    def __init__(self, stage: str, items: Mapping[str, pytest.Item]) -> None:
+    def __init__(self, stage: str, items: Mapping[str, pytest.Item], *, again: bool) -> None:
         self._stage = stage
+        self._is_again = again
         self._items = items
         self._functions = functions_of(SOURCE)
         # As this process has them: they may be edited while it runs.
         self._sources = _sources()
-        digest = hashlib.sha256(repr(self._sources).encode()).hexdigest()[:12]
-        self._covered = cover(list(items.values()), SOURCE, ROOMS, f"{stage}-{digest}")
+        saved_as = "plain" if stage == STAGES[0] else "compiled"
+        self._covered = cover(list(items.values()), SOURCE, ROOMS, saved_as)
 
     def run(self, seconds: float) -> None:
         """Try mutants until all of the stage are tried, or the time is over."""
         global _trying  # noqa: PLW0603 # What forked processes have without being sent it.
         _trying = self
         end = time.monotonic() + seconds
-        outcomes = {(each.function, each.before, each.after): each for each in load()}
-        waiting = self._waiting(outcomes)
+        found = {_name(each): each for each in mutants(self._sources)}
+        # One whose code has changed is no mutant any more.
+        outcomes = {each.name: each for each in load() if each.name in found}
+        waiting = self._waiting(found, outcomes)
         run = this_run()
         context = multiprocessing.get_context("fork")
         with ProcessPoolExecutor(os.cpu_count(), mp_context=context) as pool:
@@ -69,40 +74,53 @@ class Sample:
                         shown = (mutant.change.line, mutant.change.before, mutant.change.after)
                         tried = Outcome(mutant.function, *shown, name, self._stage, run)
                         outcomes[_name(mutant)] = tried
+                    else:
+                        outcomes.pop(_name(mutant), None)
                 save(list(outcomes.values()))
                 noticed = sum(each.noticed_by is not None for each in outcomes.values())
                 print(f"{len(outcomes)} mutants, {noticed} noticed", flush=True)
 
-    def _waiting(self, outcomes: Mapping[tuple[str, str, str], Outcome]) -> list[Mutant]:
+    def _waiting(
+        self, found: Mapping[Name, Mutant], outcomes: Mapping[Name, Outcome]
+    ) -> list[Mutant]:
         """Return the mutants to try: those that follow in the order, or the survivors."""
-        found = mutants(self._sources)
-        if self._stage == "quick":
-            return [each for each in found if _name(each) not in outcomes][: FULL - len(outcomes)]
+        explained = load_explained()
         survivors = {
-            name
+            name: STAGES.index(each.stage)
             for name, each in outcomes.items()
-            if each.noticed_by is None and each.stage != self._stage
+            if each.noticed_by is None and name not in explained
         }
-        return [each for each in found if _name(each) in survivors]
+        stage = STAGES.index(self._stage)
+        if stage:
+            left = {name for name, last in survivors.items() if last < stage}
+            return [mutant for name, mutant in found.items() if name in left]
+        again = survivors if self._is_again else {}
+        following = [name for name in found if name not in outcomes][: FULL - len(outcomes)]
+        return [found[name] for name in (*(name for name in found if name in again), *following)]
 
     def try_mutant(self, mutant: Mutant) -> tuple[bool, str | None]:
         """Return whether the mutant can be made, and the test that noticed it."""
-        functions, code = mutated(
-            SOURCE / mutant.file, self._sources[mutant.file], mutant.change, self._functions
-        )
-        if code is None:
+        source = self._sources[mutant.file]
+        codes = mutated(SOURCE / mutant.file, source, mutant.change, self._functions)
+        if not codes:
             return False, None
-        return True, noticed_by(functions, code, list(self._chosen(mutant)))
+        return True, noticed_by(codes, list(self._chosen(mutant)))
 
     def _chosen(self, mutant: Mutant) -> Iterator[pytest.Item]:
-        """Yield tests that run the line: the quickest of each module first."""
+        """Yield tests that run the line: in turn the one that runs least besides, and the
+        quickest of the next module.
+        """
         modules: dict[str, list[tuple[float, str]]] = {}
         for name, covered in self._covered.items():
             if covered.runs(mutant.file, mutant.change.line):
                 modules.setdefault(name.partition("::")[0], []).append((covered.seconds, name))
         rounds = zip_longest(*(sorted(tests) for tests in modules.values()))
+        quickest = [each for each in chain.from_iterable(rounds) if each is not None]
+        narrowest = sorted(quickest, key=lambda each: self._covered[each[1]].count)
         left_s = BUDGET_S
-        for seconds, name in filter(None, chain.from_iterable(rounds)):
+        for seconds, name in dict.fromkeys(
+            chain.from_iterable(zip(narrowest, quickest, strict=True))
+        ):
             left_s -= seconds
             if left_s < 0:
                 return
@@ -131,5 +149,5 @@ def _sources() -> dict[str, bytes]:
     return {str(file.relative_to(SOURCE)): file.read_bytes() for file in files}
 
 
-def _name(mutant: Mutant) -> tuple[str, str, str]:
+def _name(mutant: Mutant) -> Name:
     return mutant.function, mutant.change.before, mutant.change.after

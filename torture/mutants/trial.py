@@ -2,10 +2,9 @@
 
 import ast
 import gc
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import CodeType, FunctionType
-from typing import Any
 
 import pytest
 
@@ -13,6 +12,7 @@ from torture.mutants.changes import Change, changed
 from torture.mutants.children import Watched, in_child, run_item
 
 Functions = Mapping[tuple[str, str, int], list[FunctionType]]
+Codes = Sequence[tuple[FunctionType, CodeType]]
 
 
 def functions_of(source: Path) -> Functions:
@@ -28,32 +28,31 @@ def functions_of(source: Path) -> Functions:
     return found
 
 
-def mutated(
-    file: Path, source: bytes, change: Change, functions: Functions
-) -> tuple[list[FunctionType], Any]:
-    """Return the functions that the change concerns, and their changed code; none where the
-    change makes no code that can take its place.
+def mutated(file: Path, source: bytes, change: Change, functions: Functions) -> Codes:
+    """Return the functions that the change concerns with their changed code, inner ones that
+    this process has made too; none where the change makes no code that can take its place.
     """
     tree = changed(ast.parse(source), change)
     module = compile(tree, str(file), "exec", dont_inherit=True)
-    for code in _codes(module):
-        if code.co_qualname == change.function:
-            live = functions.get(_key(code), [])
-            if live and live[0].__code__.co_freevars == code.co_freevars:
-                return live, code
-    return [], None
+    inside = f"{change.function}.<locals>."
+    found = [
+        (function, code)
+        for code in _codes(module)
+        if code.co_qualname == change.function or code.co_qualname.startswith(inside)
+        for function in functions.get(_key(code), [])
+    ]
+    fits = all(each.__code__.co_freevars == code.co_freevars for each, code in found)
+    return found if fits else []
 
 
-def noticed_by(
-    functions: list[FunctionType], code: CodeType, items: list[pytest.Item]
-) -> str | None:
+def noticed_by(codes: Codes, items: list[pytest.Item]) -> str | None:
     """Return the test that noticed the changed code, or None.
 
     A test may hang on it, or end the process.
     """
 
     def run(watched: Watched) -> None:
-        for function in functions:
+        for function, code in codes:
             function.__code__ = code
         for item in items:
             watched.tell(("begins", item.nodeid))

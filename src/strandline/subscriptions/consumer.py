@@ -343,7 +343,6 @@ class Consumer(Stream[Delivery]):
         """
         self._subscription.close()
         self._redriven.close()
-        self.passed_over.try_store()
         self._acks.close()
         self._counting.try_release()
         self._rebalancing.close()

@@ -45,7 +45,7 @@ class Counting:
     def restart(self, partition: int, floor: int, generation: int = 0) -> None:
         """Drop all counts of a partition, whose cursor is at `floor`."""
         with self._noting:
-            self._notes.store(partition, floor, {}, generation)
+            self._notes.restart(partition, floor, generation)
 
     def floors(self) -> dict[Partition, Offset]:
         """Return the first record of each partition that is not settled."""

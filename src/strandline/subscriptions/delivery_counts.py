@@ -70,6 +70,11 @@ class DeliveryCounts:
                 found[offset] = Attempts(shared=1)
         return found
 
+    def restart(self, partition: int, floor: int, generation: int) -> None:
+        """Have no attempts from before a seek: notes of earlier versions do not name theirs."""
+        self._seek_ids[partition] = self._seek_id(partition)
+        self.store(partition, floor, {}, generation)
+
     def store(
         self,
         partition: int,

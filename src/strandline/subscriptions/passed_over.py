@@ -1,6 +1,5 @@
 """What the predicate of a consumer leaves out: settled as it passes, and stored now and then."""
 
-import contextlib
 from typing import Final
 
 from strandline.subscriptions.acks import Acks
@@ -8,7 +7,7 @@ from strandline.subscriptions.assignment import Assignment
 from strandline.subscriptions.counting import Counting
 from strandline.subscriptions.outstanding import Outstanding
 from strandline.subscriptions.pages import POLL_S
-from strandline.values import LeaseLostError, StrandlineError
+from strandline.values import LeaseLostError
 
 
 class PassedOver:
@@ -67,12 +66,6 @@ class PassedOver:
         if self.is_due(now):
             self._store_at = now + POLL_S
             self._store()
-
-    def try_store(self) -> None:
-        """Store the cursors that have moved, unless the log refuses to."""
-        if self._is_unstored:
-            with contextlib.suppress(StrandlineError):
-                self._store()
 
     def _store(self) -> None:
         self._is_unstored = False

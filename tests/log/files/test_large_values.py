@@ -76,3 +76,18 @@ def test_many_events_at_once_count_as_large_as_one_by_one(tmp_path: Path) -> Non
         low = [log.apply_retention(name)[0] for name in ("one", "many")]
 
         assert low[0].low == low[1].low > 0
+
+
+def test_retention_by_bytes_goes_over_segments(tmp_path: Path) -> None:
+    with file_log(str(tmp_path / "log"), segment_bytes=5_000) as log:
+        log.create_topic("raw", value_kind="bytes")
+        for _ in range(100):
+            log.append("raw", b"x" * 1_000)
+
+        lows = []
+        for kept in (40, 35, 1):
+            log.change_retention("raw", retention_age_s=None, retention_bytes=kept * 1_000)
+            (report,) = log.apply_retention("raw")
+            lows.append(report.low)
+
+    assert lows == [60, 65, 99]
