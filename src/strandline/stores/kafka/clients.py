@@ -281,14 +281,18 @@ class KafkaClients:
 
     def _connect(self, timeout_s: float) -> None:
         try:
-            self.retried(self.brokers, self.tries(timeout_s))
+            self.retried(self._let_in, self.tries(timeout_s))
         except LostError as error:
             raise unreachable(self.url, error) from error
+
+    def _let_in(self) -> None:
+        """Return once a broker has answered; what it refuses is refused the next time, too."""
+        try:
+            self.brokers()
         except Exception as error:
-            if self._refusal is not None:
-                refused = final_error(self._refusal, self.url)
-                if refused is not None:
-                    raise refused from error
+            refused = None if self._refusal is None else final_error(self._refusal, self.url)
+            if refused is not None:
+                raise refused from error
             raise
 
     def _on_error(self, error: KafkaError) -> None:
