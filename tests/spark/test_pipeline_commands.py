@@ -118,6 +118,20 @@ def test_a_command_starts_a_spark_of_its_own_and_says_nothing_but_the_answer() -
     assert msgspec.json.decode(done.stdout)["is_sound"]
 
 
+@pytest.mark.parametrize("line", ["audit", "export orders out", "backfill files orders"])
+def test_a_log_that_is_not_there_is_found_out_before_spark_is_started(
+    monkeypatch: pytest.MonkeyPatch, line: str
+) -> None:
+    # Spark would not start with this.
+    monkeypatch.setenv("JAVA_HOME", "/no/java")
+    checkpoint = ["--checkpoint", "done"] if line.startswith("backfill") else []
+
+    done = process("pipeline", *line.split(), *checkpoint, "--url", "file:none")
+
+    assert done.returncode == 2, done.stderr
+    assert "there is no log here" in done.stderr
+
+
 FAILING = """
 from pyspark import pipelines as dp
 from pyspark.sql import functions as f

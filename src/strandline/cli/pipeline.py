@@ -76,7 +76,7 @@ def audit(
 
     As `verify`, in parallel; also copies of what the log still has.
     """
-    with session(master) as spark, progress("auditing") as bar:
+    with session(master, url) as spark, progress("auditing") as bar:
         from strandline.spark import jobs  # noqa: PLC0415 Takes long to import.
 
         chosen = topics or None
@@ -148,7 +148,7 @@ def tier(
 
     As the command `tier`, and beside it if need be.
     """
-    with session(master) as spark, progress(f"tiering {topic}") as bar:
+    with session(master, url) as spark, progress(f"tiering {topic}") as bar:
         from strandline.spark import jobs  # noqa: PLC0415 Takes long to import.
 
         report = jobs.tier(
@@ -201,7 +201,7 @@ def rebuild(
     policy: Literal["stop", "quarantine"] = "quarantine" if poison == "quarantine" else "stop"
     if poison not in ("stop", "quarantine"):
         raise typer.BadParameter(f"{poison!r} is no policy: use stop or quarantine")
-    with session(master) as spark, progress(f"folding {topic}") as bar:
+    with session(master, url) as spark, progress(f"folding {topic}") as bar:
         from strandline.spark import jobs  # noqa: PLC0415 Takes long to import.
 
         report = jobs.rebuild(
@@ -246,7 +246,7 @@ def snapshot(
     `_strandline` in the folder says which offsets it covers.
     """
     ends = _parsed(below)
-    with session(master) as spark, progress(f"reading {topic}") as bar:
+    with session(master, url) as spark, progress(f"reading {topic}") as bar:
         from strandline.spark import jobs  # noqa: PLC0415 Takes long to import.
 
         report = jobs.snapshot(
@@ -290,7 +290,7 @@ def export(
     To bring a topic to another log as it is, use the command `export` and `import`.
     """
     ends = _parsed(below)
-    with session(master) as spark, progress(f"exporting {topic}") as bar:
+    with session(master, url) as spark, progress(f"exporting {topic}") as bar:
         from strandline.spark import jobs  # noqa: PLC0415 Takes long to import.
 
         options: dict[str, Any] = {"file_format": file_format, "below": ends, "tenant": tenant}
@@ -323,7 +323,7 @@ def derive(
     json: Json = False,
 ) -> None:
     """Append what a topic holds to another, each row once; run it again for what is new."""
-    with session(master) as spark, progress(f"deriving {target}") as bar:
+    with session(master, url) as spark, progress(f"deriving {target}") as bar:
         from strandline.spark import jobs  # noqa: PLC0415 Takes long to import.
 
         report = jobs.derive(
@@ -375,7 +375,7 @@ def backfill(
     json: Json = False,
 ) -> None:
     """Append the rows of files to a topic, each row once; run it again for new files."""
-    with session(master) as spark, progress(f"filling {topic}") as bar:
+    with session(master, url) as spark, progress(f"filling {topic}") as bar:
         from strandline.spark import jobs  # noqa: PLC0415 Takes long to import.
 
         options: dict[str, Any] = {"schema": schema, "select": select, "tenant": tenant}

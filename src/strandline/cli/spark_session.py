@@ -9,7 +9,9 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 
+from strandline.cli.options import opened
 from strandline.cli.screen import note
+from strandline.values import Mode
 
 Master: TypeAlias = Annotated[
     str,
@@ -25,11 +27,13 @@ _OUTPUT_BYTES_MAX = 64 * 1024
 
 
 @contextlib.contextmanager
-def session(master: str) -> Iterator[Any]:
+def session(master: str, url: str | None) -> Iterator[Any]:
     """Start Spark, and end it; a session that this process has already is used and left.
 
-    Of a Spark Connect server, a session of it: its Java runs already, and goes on.
+    Of a Spark Connect server, a session of it: its Java runs already, and goes on. First, as
+    that takes seconds, InvalidError unless the log is there.
     """
+    opened(url, Mode.READ).close()
     from strandline.spark import local_session, remote_session  # noqa: PLC0415 Takes long to import.
 
     remote = os.environ.get(_REMOTE) if master == LOCAL else master
