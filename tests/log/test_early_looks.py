@@ -140,7 +140,7 @@ def test_an_append_on_a_loop_finds_its_topic_looked_at(loop: SteeredLoop, tmp_pa
         async with AsyncLog(file_log(str(tmp_path / "log"), clock=clock)) as log:
             await log.create_topic("orders")
             for _ in range(3):
-                await log.append("orders", Event("a"))
+                log.blocking.append("orders", Event("a"))
             assert append_now(log, "orders", Event("a"), {}) is not None
             clock.advance(0.9)
             await loop.advance(HALF_S)

@@ -375,7 +375,7 @@ def test_a_log_shows_no_secret(new_url: Callable[[], str]) -> None:
 
 
 def test_reading_needs_a_log(new_url: Callable[[], str]) -> None:
-    with pytest.raises(sl.InvalidError, match="open it for writing"):
+    with pytest.raises(sl.InvalidError, match="there is no log here"):
         sl.open(new_url(), mode="read")
 
 

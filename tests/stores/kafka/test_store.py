@@ -69,7 +69,7 @@ def test_a_log_is_found_again_by_its_prefix(new_url: Callable[[], str]) -> None:
 
 
 def test_a_log_that_is_not_there_is_not_made_to_be_read(new_url: Callable[[], str]) -> None:
-    with pytest.raises(sl.InvalidError, match="open it for writing"):
+    with pytest.raises(sl.InvalidError, match="there is no log here"):
         sl.open(new_url(), mode="read")
 
 
