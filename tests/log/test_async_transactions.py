@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import strandline as sl
+from strandline.log.async_transaction import AsyncConnection
 from strandline.log.off_loop import in_thread
 from tests.log.test_async_log import PATIENCE_S, event, numbers, run
 
@@ -255,3 +256,38 @@ def test_a_log_without_transactions_says_so() -> None:
                     pass
 
     run(scenario())
+
+
+def test_a_function_runs_in_the_thread_of_the_block_from_any_task(log: sl.Log) -> None:
+    async def scenario() -> None:
+        begun: asyncio.Future[AsyncConnection] = asyncio.get_running_loop().create_future()
+
+        async def thread_of_the_block() -> int:
+            connection = await begun
+            return await connection.run(lambda _: threading.get_ident())
+
+        # It began outside of the block.
+        task = asyncio.create_task(thread_of_the_block())
+        async with sl.AsyncLog(log).transaction() as connection:
+            own = await connection.run(lambda _: threading.get_ident())
+            begun.set_result(connection)
+            assert await task == own
+
+    run(scenario())
+
+
+def test_the_connection_itself_is_there_for_functions_that_run_in_the_block(
+    log: sl.Log, path: str
+) -> None:
+    async def scenario() -> None:
+        async with sl.AsyncLog(log).transaction() as connection:
+
+            def insert(given: sqlite3.Connection) -> None:
+                assert connection.blocking is given
+                connection.blocking.execute("INSERT INTO orders VALUES (4)")
+
+            await connection.run(insert)
+
+    run(scenario())
+
+    assert rows(path) == [4]

@@ -169,8 +169,10 @@ def test_what_the_close_cuts_off_is_a_closed_error() -> None:
         outcome.append(store.append(topic, 0, REQUEST, Durability.APPLIED, None, may_wait=False))
 
     asyncio.run(on_a_loop())
+    assert outcome[0].level is None
     store.close()
 
+    assert outcome[0].level is None
     with pytest.raises(ClosedError):
         outcome[0].result()
     with pytest.raises(ClosedError):
@@ -236,3 +238,23 @@ def test_work_may_be_started_by_what_is_collected_while_other_work_is_started() 
 
     assert [each.result(60) for each in begun] == [0, 2, 3]
     thread.close()
+
+
+def test_on_an_event_loop_receipts_are_awaited_until_the_client_is_done() -> None:
+    store: Any = AsyncioStore(MemoryStore())
+    log = Log(store)
+    log.create_topic("orders")
+    gate = store.client.gate
+
+    async def on_a_loop() -> list[int]:
+        face = AsyncLog(log)
+        await face.append("orders", Event("a"))
+        store.loop.run(set_gate(gate, is_open=False))
+        receipts = face.append_many("orders", [Event("a"), Event("b")])
+        with pytest.raises(UnavailableError):
+            await receipts.wait(timeout_s=0)
+        store.loop.run(set_gate(gate, is_open=True))
+        return [each.offset for each in await receipts]
+
+    assert asyncio.run(on_a_loop()) == [1, 2]
+    log.close()

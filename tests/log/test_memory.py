@@ -139,3 +139,13 @@ def in_child(action: Callable[[], object]) -> str:
         name = pipe.read()
     os.waitpid(child, 0)
     return name
+
+
+def test_added_partitions_are_filled_from_the_next_append_on() -> None:
+    log = memory_log(clock=FakeClock())
+    log.create_topic("orders")
+    log.append("orders", Event("a"))
+
+    log.add_partitions("orders", 2)
+
+    assert {log.append("orders", Event("a")).partition for _ in range(2)} == {0, 1}

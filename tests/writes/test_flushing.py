@@ -411,3 +411,17 @@ def test_a_single_producer_flushes_and_syncs_on_its_own_thread(open_store: OpenS
     assert set(store.steps.flush.threads) == set(store.steps.sync.threads) == {me}
     assert store.steps.sync.calls == 5
     assert threading.enumerate() == before
+
+
+def test_a_write_that_the_store_made_beside_is_durable_after_the_next_sync(
+    open_store: OpenStore,
+) -> None:
+    store = open_store()
+    store.channel.write(Put("a", 1), DURABLE, PATIENCE_S)
+
+    receipt = store.coordinator.written_beside(7)
+
+    assert receipt.level is WRITTEN
+    assert receipt.wait(DURABLE, PATIENCE_S) == 7
+    assert receipt.level is DURABLE
+    assert store.steps.sync.calls == 2

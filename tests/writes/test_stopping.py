@@ -7,6 +7,7 @@ import pytest
 from strandline.testing import FakeClock
 from strandline.values import ClosedError, Durability, FailedError, UnavailableError, UnknownError
 from strandline.writes import FlushReason, coordinator
+from tests.patience import wait_collected
 from tests.writes.conftest import OpenStore
 from tests.writes.doubles import PATIENCE_S, Call, Put, Row
 
@@ -290,3 +291,31 @@ def test_a_stop_that_a_thread_holds_up_can_be_repeated(
         working.result()
     store.coordinator.stop()
     assert held.calls == 1
+
+
+def test_a_coordinator_shows_its_channels_and_that_it_stops(open_store: OpenStore) -> None:
+    store = open_store("one", "two")
+    before = repr(store.coordinator)
+
+    store.coordinator.stop()
+
+    assert "one" in before
+    assert "two" in before
+    assert "stopping" not in before
+    assert "stopping" in repr(store.coordinator)
+
+
+def test_a_queued_write_that_a_stop_refuses_is_logged_if_it_is_never_awaited(
+    open_store: OpenStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = open_store(started=False)
+    store.channel.try_write(Put("a", 1))
+
+    store.coordinator.stop(drain=False)
+
+    def found() -> list[str]:
+        messages = [each.getMessage() for each in caplog.records]
+        return [each for each in messages if "its receipt was never awaited" in each]
+
+    wait_collected(found)
+    assert len(found()) == 1

@@ -62,7 +62,7 @@ class _Known:
         self.fresh_until = 0.0
         #: What its topics held at the last look, and what this process has added since.
         self.size = self.added = 0
-        self.scanned_at: float | None = None
+        self.scanned_at = float("-inf")
         #: Records and bytes that were drawn from the bucket and not used yet.
         self.left = (0.0, 0.0)
         self.drawn_at = 0.0
@@ -136,10 +136,10 @@ class Quotas:
 
     def _check_size(self, tenant: Tenant, known: _Known, most: int, size_bytes: int) -> None:
         now = self._clock.monotonic()
-        if known.scanned_at is None or now >= known.scanned_at + QUOTA_CHECK_S:
+        if now >= known.scanned_at + QUOTA_CHECK_S:
             self._scan(tenant, known, now)
         if known.size + known.added + size_bytes > most:
-            if known.scanned_at is None or now >= known.scanned_at + _RESCAN_S:
+            if now >= known.scanned_at + _RESCAN_S:
                 self._scan(tenant, known, now)
             used = known.size + known.added
             if used + size_bytes > most:

@@ -7,7 +7,6 @@ from functools import partial
 from typing import Final, TypedDict
 
 from strandline.log.numbers import check_limit, check_timeout, check_whole
-from strandline.log.results import TopicName
 from strandline.values import (
     PRODUCER_SEQUENCES_KEPT,
     Durability,
@@ -199,12 +198,6 @@ def check_new_name(name: str, *, internal: bool) -> str:
     if internal and not checked.startswith(RESERVED_PREFIX):
         raise InvalidError(f"an internal topic begins with {RESERVED_PREFIX}", topic=checked)
     return checked
-
-
-def is_internal(topic: TopicName) -> bool:
-    """Return whether the topic is one that the rooms above the log keep for themselves."""
-    name = topic.name if isinstance(topic, Topic) else check_topic_name(topic, internal=True)
-    return name.startswith(RESERVED_PREFIX)
 
 
 def owner(topic: Topic, tenant: str | None) -> Tenant | None:

@@ -159,7 +159,7 @@ class Drain(Generic[W, R, F, V, S, C]):
         """Return once no thread drains any more, and let ours end."""
         self._standby.close()
         with self.held(deadline):
-            self._set_direct()
+            pass
 
     def check_owner(self) -> None:
         """Raise in a forked child: the draining thread does not exist there."""
