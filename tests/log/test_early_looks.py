@@ -149,7 +149,7 @@ def test_an_append_on_a_loop_finds_its_topic_looked_at(loop: SteeredLoop, tmp_pa
             clock.advance(0.9)
             # Without a look in time, the next append has to look itself.
             assert append_now(log, "orders", Event("a"), {}) is None
-            await log.append("orders", Event("a"))
+            log.blocking.append("orders", Event("a"))
             assert append_now(log, "orders", Event("a"), {}) is not None
 
     run(loop, steps())
