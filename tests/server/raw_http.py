@@ -5,6 +5,7 @@ import socket
 from typing import Any, Self
 
 from strandline.log import Log
+from tests.server.processes import ServerProcess
 from tests.server.served import Served
 
 BODY = b'{"kind":"a","payload":1}'
@@ -13,7 +14,7 @@ BODY = b'{"kind":"a","payload":1}'
 class Connection:
     """One connection, to which bytes are sent as they are."""
 
-    def __init__(self, served: Served) -> None:
+    def __init__(self, served: Served | ServerProcess) -> None:
         host, port = served.url.removeprefix("http://").split(":")
         self._socket = socket.create_connection((host, int(port)), timeout=20)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
