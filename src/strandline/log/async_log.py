@@ -389,12 +389,7 @@ def append_now(log: AsyncLog, topic: str, value: Value, terms: AppendTerms) -> R
     For rooms above. The receipt has reached its level, unless that is to be synced first: then
     see `when_reached`.
     """
-    if (appenders := _free_appenders(log, topic)) is None:
-        return None
-    made: Receipt = append_warm(appenders, topic, value, terms, False)
-    if made is NotImplemented:
-        return None
-    log._looks.note(topic)
+    made: Receipt | None = _made_now(append_warm, log, topic, value, terms)
     return made
 
 
@@ -402,17 +397,17 @@ def append_many_now(
     log: AsyncLog, topic: str, events: list[Event], terms: AppendTerms
 ) -> Receipt | None:
     """Append several as `append_now` does; return the receipt of the first."""
-    if (appenders := _free_appenders(log, topic)) is None:
+    made: Receipts | None = _made_now(append_many_warm, log, topic, events, terms)
+    return None if made is None else first_of(made)
+
+
+def _made_now(append: Any, log: AsyncLog, topic: str, value: Any, terms: AppendTerms) -> Any:
+    appenders, queue = log._blocking._appenders, log._queues.get(topic)
+    # No append to the topic waits to be handed over, nor a transaction.
+    if appenders is None or not (queue is None or queue.last is None) or bound_thread.get():
         return None
-    made: Receipts = append_many_warm(appenders, topic, events, terms, False)
+    made = append(appenders, topic, value, terms, False)
     if made is NotImplemented:
         return None
     log._looks.note(topic)
-    return first_of(made)
-
-
-def _free_appenders(log: AsyncLog, topic: str) -> dict[str, Any] | None:
-    """Return what appends without Python, unless an append to the topic or a transaction waits."""
-    queue = log._queues.get(topic)
-    is_free = (queue is None or queue.last is None) and not bound_thread.get()
-    return log._blocking._appenders if is_free else None
+    return made
