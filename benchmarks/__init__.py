@@ -1,7 +1,7 @@
 """Measures Strandline beside what a careful user might take instead.
 
 `make bench` measures every entry of the catalogue, prints a table, writes
-results.json and ends with the bars that fall short. `ONLY=coordinator` measures
+results.json after each of them, and ends with the bars that fall short. `ONLY=coordinator` measures
 the entries whose names begin so and keeps the others; `BARS=strict` makes a
 bar that falls short an error.
 

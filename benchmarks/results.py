@@ -5,6 +5,8 @@ from pathlib import Path
 
 import msgspec
 
+from tools.this_run import Run
+
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
     """What one entry came to: medians, and how many times better ours is."""
@@ -15,8 +17,14 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     beside: Mapping[str, float]
     ratios: Mapping[str, float]
     bars: Mapping[str, float]
-    holds: bool
+    #: Whether each bar was reached; None on a machine that others kept busy.
+    holds: bool | None
     rounds: int
+    #: The highest figure of a contender less its lowest, as a share of its median.
+    spread: Mapping[str, float]
+    #: The share of the machine that other programs took.
+    others: float
+    run: Run
 
 
 class Results(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,6 +48,9 @@ def save(results: Results, path: Path) -> None:
     path.write_bytes(msgspec.json.format(msgspec.json.encode(results), indent=2) + b"\n")
 
 
-def merged(earlier: Sequence[Result], later: Sequence[Result]) -> list[Result]:
-    """Return `earlier` with `later` in place of the entries of the same name, or at the end."""
-    return list({result.name: result for result in (*earlier, *later)}.values())
+def merged(
+    names: Sequence[str], earlier: Sequence[Result], later: Sequence[Result]
+) -> list[Result]:
+    """Return the latest result of each of these names that has one, in their order."""
+    latest = {result.name: result for result in (*earlier, *later)}
+    return [latest[name] for name in names if name in latest]

@@ -2,15 +2,16 @@
 
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
 from benchmarks.entry import Entry
 from benchmarks.machine import machine, versions
 from benchmarks.measure import measure
-from benchmarks.results import Results, load, merged, save
-from benchmarks.table import shortfalls, table
+from benchmarks.other_work import share_of_others
+from benchmarks.results import Result, Results, load, merged, save
+from benchmarks.table import shortfalls, table, too_busy
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results.json"
@@ -19,47 +20,58 @@ SCRATCH = ROOT / ".tmp"
 CLEAR_LINE = "\r\033[K"
 
 
-def run(entries: Sequence[Entry], environ: Mapping[str, str], path: Path = RESULTS) -> int:
+def run(
+    entries: Sequence[Entry],
+    environ: Mapping[str, str],
+    path: Path = RESULTS,
+    others: Callable[[], float] = share_of_others,
+) -> int:
     """Measure what the environment asks for; return the exit code.
 
     The machine and the versions in the file are those of the latest run.
     """
     only = environ.get("STRANDLINE_BENCH_ONLY", "")
     bars = environ.get("STRANDLINE_BENCH_BARS", "")
+    names = [entry.name for entry in entries]
     chosen = [entry for entry in entries if entry.name.startswith(only)]
     if not chosen or bars not in {"", "strict"}:
-        names = ", ".join(entry.name for entry in entries)
-        print(f"ONLY begins one of {names}; BARS is strict or not given.", file=sys.stderr)
+        wanted = f"ONLY begins one of {', '.join(names)}; BARS is strict or not given."
+        print(wanted, file=sys.stderr)
         return 2
-    results = _measure_all(chosen)
-    earlier = load(path) if only else None
-    if earlier is not None:
-        _tell_if_elsewhere(earlier, results)
-        results = Results(
-            machine=results.machine,
-            versions=results.versions,
-            entries=merged(earlier.entries, results.entries),
-        )
-    save(results, path)
-    measured = [result for result in results.entries if result.name.startswith(only)]
-    short = shortfalls(measured)
+    measured: list[Result] = []
+    for result in _measured(chosen, others):
+        measured.append(result)
+        _keep(names, measured, path)
+    short, unmeasured = shortfalls(measured), too_busy(measured)
     print(table(measured))
-    print("\nBars that fall short:" if short else "\nEvery bar holds.")
+    print("\nBars that fall short:" if short else "\nEvery bar that was measured holds.")
     for line in short:
         print(f"  {line}")
-    return 1 if short and bars == "strict" else 0
+    if unmeasured:
+        print("\nOther programs kept the machine busy. Neither held nor missed, measure again:")
+        print("  " + ", ".join(unmeasured))
+    return 1 if (short or unmeasured) and bars == "strict" else 0
 
 
-def _measure_all(entries: Sequence[Entry]) -> Results:
+def _measured(entries: Sequence[Entry], others: Callable[[], float]) -> Iterator[Result]:
     SCRATCH.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="bench-", dir=SCRATCH) as folder:
-        scratch = Path(folder)
-        measured = [
-            measure(entry, scratch, partial(_progress, f"{number} of {len(entries)}  "))
-            for number, entry in enumerate(entries, 1)
-        ]
+        for number, entry in enumerate(entries, 1):
+            place = f"{number} of {len(entries)}  "
+            yield measure(entry, Path(folder), partial(_progress, place), others)
         _progress("", "")
-        return Results(machine=machine(scratch), versions=versions(), entries=measured)
+
+
+def _keep(names: Sequence[str], measured: Sequence[Result], path: Path) -> None:
+    """Store what was measured so far, so that a run that is ended has not been in vain."""
+    earlier = load(path)
+    now = Results(machine=machine(SCRATCH), versions=versions(), entries=measured)
+    if earlier is not None:
+        if len(measured) == 1:
+            _tell_if_elsewhere(earlier, now)
+        entries = merged(names, earlier.entries, measured)
+        now = Results(machine=now.machine, versions=now.versions, entries=entries)
+    save(now, path)
 
 
 def _progress(place: str, line: str) -> None:

@@ -2,10 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 
+from benchmarks.entry import OURS
 from benchmarks.results import Result
 
-HEADINGS = ("entry", "unit", "ours", "beside", "figure", "times better", "bar", "")
-NUMBERS = {2, 4, 5, 6}
+HEADINGS = (
+    *("entry", "unit", "ours", "spread", "beside", "figure", "spread"),
+    *("times better", "bar", ""),
+)
+NUMBERS = {2, 3, 5, 6, 7, 8}
 
 
 def table(results: Sequence[Result]) -> str:
@@ -26,26 +30,42 @@ def shortfalls(results: Sequence[Result]) -> list[str]:
     return [
         f"{result.name}: {result.ratios[name]:.3f} times {name}, the bar is {bar:g}"
         for result in results
+        if result.holds is not None
         for name, bar in result.bars.items()
         if result.ratios[name] < bar
     ]
 
 
+def too_busy(results: Sequence[Result]) -> list[str]:
+    """Return the names of entries whose bars say nothing, since others kept the machine busy."""
+    return [result.name for result in results if result.holds is None]
+
+
 def _rows(result: Result) -> Iterator[tuple[str, ...]]:
+    ours = (result.name, result.unit, shown(result.ours), _percent(result, OURS))
     if not result.beside:
-        yield (result.name, result.unit, shown(result.ours), "", "", "", "", "")
+        yield (*ours, "", "", "", "", "", "")
     for name, figure in result.beside.items():
         ratio, bar = result.ratios[name], result.bars.get(name)
         yield (
-            result.name,
-            result.unit,
-            shown(result.ours),
+            *ours,
             name,
             shown(figure),
+            _percent(result, name),
             f"{ratio:.2f}",
             "" if bar is None else f"{bar:g}",
-            "" if bar is None or ratio >= bar else "falls short",
+            "" if bar is None else _verdict(result, is_reached=ratio >= bar),
         )
+
+
+def _percent(result: Result, name: str) -> str:
+    return f"{result.spread[name]:.0%}" if name in result.spread else ""
+
+
+def _verdict(result: Result, *, is_reached: bool) -> str:
+    if result.holds is None:
+        return "machine busy"
+    return "" if is_reached else "falls short"
 
 
 def shown(figure: float) -> str:

@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
+from tools.this_run import Run
 from tools.torture_table import PAGE, written
-from torture.counts import Counts, Run, load, table
+from torture.counts import Counts, load, table
 from torture.mutants import outcomes
 from torture.mutants.outcomes import Outcome
 

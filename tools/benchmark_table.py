@@ -69,15 +69,16 @@ FEW = (
 def table(page: Path, results: Sequence[Result]) -> str:
     """Return the table of a page in Markdown. More than 1 in the last column is better."""
     found = {each.name: each for each in results}
+    names = [name for name in ROWS if name in FEW or page not in (README, HOME)]
     lines = ["| | ours | beside | ratio |", "|---|---|---|---|"]
-    for name, (text, peers) in ROWS.items():
-        if page in (README, HOME) and name not in FEW:
-            continue
+    for name in names:
+        text, peers = ROWS[name]
         result = found[name]
         beside = "; ".join(f"{NAMES[peer]} {shown(result.beside[peer])}" for peer in peers)
         ratios = "; ".join(f"{result.ratios[peer]:.2f}" for peer in peers)
         lines.append(f"| {text} | {shown(result.ours)} {result.unit} | {beside} | {ratios} |")
-    return "\n".join(lines) + "\n"
+    runs = sorted({str(found[name].run) for name in names})
+    return "\n".join([*lines, "", f"Measured on {'; '.join(runs)}."]) + "\n"
 
 
 def shown(figure: float) -> str:

@@ -4,22 +4,14 @@ A run goes on with the seeds that follow, and adds to the count. Of each count t
 days and commits of its first and its last run. Remove an entry to begin it again.
 """
 
-import subprocess
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
 
-ROOT = Path(__file__).parents[1]
+from tools.this_run import ROOT, Run, this_run
+
 COUNTS = ROOT / "torture" / "counts.json"
-
-
-class Run(msgspec.Struct, frozen=True):
-    """When, and on what code."""
-
-    day: str
-    commit: str
 
 
 class Count(msgspec.Struct):
@@ -76,22 +68,7 @@ def table(counts: Mapping[str, Count]) -> str:
     lines = ["| torture | passed | of | failed | from | to |", "|---|---|---|---|---|---|"]
     lines += [
         f"| {name} | {count.passed:,} | {count.full:,} | {count.failed} |"
-        f" {_shown(count.first)} | {_shown(count.last)} |"
+        f" {count.first} | {count.last} |"
         for name, count in counts.items()
     ]
     return "\n".join(lines) + "\n"
-
-
-def _shown(run: Run) -> str:
-    return f"{run.day}, `{run.commit}`"
-
-
-def this_run() -> Run:
-    """Return the day and the commit of this run."""
-    found = subprocess.run(
-        ["git", "-C", ROOT, "rev-parse", "--short=8", "HEAD"],  # noqa: S607 # The git of the PATH.
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return Run(datetime.now(UTC).date().isoformat(), found.stdout.strip() or "unknown")

@@ -21,10 +21,11 @@ def test_the_first_round_warms_up_and_the_median_of_the_others_counts(tmp_path: 
         bars={"raw": 5},
     )
 
-    result = measure(entry, tmp_path, quiet)
+    result = measure(entry, tmp_path, unseen, alone)
 
     assert (result.ours, result.beside, result.rounds) == (20, {"raw": 4}, 3)
     assert (result.ratios, result.bars, result.holds) == ({"raw": 5}, {"raw": 5}, True)
+    assert result.spread == {"ours": 4, "raw": 1}
 
 
 @pytest.mark.slow
@@ -37,7 +38,7 @@ def test_the_unit_says_which_way_is_better(tmp_path: Path, unit: str, ratio: flo
         bars={"raw": 1},
     )
 
-    result = measure(entry, tmp_path, quiet)
+    result = measure(entry, tmp_path, unseen, alone)
 
     assert result.ratios == {"raw": ratio}
     assert result.holds == (ratio >= 1)
@@ -52,7 +53,25 @@ def test_one_bar_that_falls_short_is_enough(tmp_path: Path) -> None:
         bars={"raw": 1.9, "other": 0.6},
     )
 
-    assert not measure(entry, tmp_path, quiet).holds
+    assert not measure(entry, tmp_path, unseen, alone).holds
+
+
+@pytest.mark.parametrize(
+    ("shares", "holds"), [((0.0, 0.9, 0.1, 0.2), True), ((0.3, 0.0, 0.3, 0.9), None)]
+)
+def test_no_bar_holds_or_falls_short_while_others_keep_the_machine_busy(
+    tmp_path: Path, shares: tuple[float, ...], holds: bool | None
+) -> None:
+    entry = Entry(
+        name="a.b",
+        unit="s",
+        contenders=lambda scratch: {"ours": lambda: 1.0, "raw": lambda: 1.0},
+        bars={"raw": 1},
+    )
+
+    result = measure(entry, tmp_path, unseen, iter(shares).__next__)
+
+    assert result.holds is holds
 
 
 @pytest.mark.slow
@@ -64,7 +83,7 @@ def test_contenders_take_turns_and_another_goes_first_each_time(tmp_path: Path) 
         contenders=lambda scratch: {name: noting(order, name) for name in CONTENDERS},
     )
 
-    measure(entry, tmp_path, quiet)
+    measure(entry, tmp_path, unseen, alone)
 
     rounds = [order[start : start + 3] for start in range(0, 12, 3)]
     assert rounds == [
@@ -85,7 +104,7 @@ def test_the_scratch_folder_is_empty_before_and_gone_after(tmp_path: Path) -> No
         seen.append(scratch)
         return {"ours": lambda: 1.0}
 
-    measure(Entry(name="a.b", unit="s", contenders=contenders), tmp_path, quiet)
+    measure(Entry(name="a.b", unit="s", contenders=contenders), tmp_path, unseen, alone)
 
     assert seen
     assert not list(tmp_path.iterdir())
@@ -104,7 +123,7 @@ def test_the_best_peer_is_the_best_of_three(
         bars={"best_peer": 0.6},
     )
 
-    result = measure(entry, tmp_path, quiet)
+    result = measure(entry, tmp_path, unseen, alone)
 
     assert result.beside["best_peer"] == best
     assert (result.ratios["best_peer"], result.holds) == (ratio, False)
@@ -116,7 +135,7 @@ def test_a_bar_for_no_measurement_is_refused(tmp_path: Path) -> None:
     )
 
     with pytest.raises(AssertionError):
-        measure(entry, tmp_path, quiet)
+        measure(entry, tmp_path, unseen, alone)
 
 
 @pytest.mark.slow
@@ -124,13 +143,17 @@ def test_progress_names_the_entry_and_the_contender(tmp_path: Path) -> None:
     lines: list[str] = []
     entry = Entry(name="a.b", unit="s", contenders=lambda scratch: {"ours": lambda: 1.0})
 
-    measure(entry, tmp_path, lines.append)
+    measure(entry, tmp_path, lines.append, alone)
 
     assert lines[-1] == "a.b  round 3 of 3  ours"
 
 
-def quiet(line: str) -> None:
+def unseen(line: str) -> None:
     pass
+
+
+def alone() -> float:
+    return 0.0
 
 
 def figures(*values: float) -> Contender:

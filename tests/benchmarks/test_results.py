@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 from benchmarks.results import Result, Results, load, merged, save
+from tools.this_run import Run
 
 
 def test_the_file_has_the_agreed_form(tmp_path: Path) -> None:
@@ -24,6 +25,9 @@ def test_the_file_has_the_agreed_form(tmp_path: Path) -> None:
                 "bars": {"raw": 1},
                 "holds": True,
                 "rounds": 3,
+                "spread": {"ours": 0.1, "raw": 0.2},
+                "others": 0.05,
+                "run": {"day": "2026-11-01", "commit": "abcd1234"},
             }
         ],
     }
@@ -42,11 +46,11 @@ def test_no_file_is_no_result(tmp_path: Path) -> None:
     assert load(tmp_path / "results.json") is None
 
 
-def test_merging_replaces_by_name_and_keeps_the_others_in_their_order() -> None:
-    earlier = [result("a"), result("b"), result("c")]
-    later = [result("b", ours=9), result("d")]
+def test_merging_takes_the_latest_of_each_name_in_the_order_of_the_names() -> None:
+    earlier = [result("gone"), result("c"), result("b"), result("a")]
+    later = [result("d"), result("b", ours=9)]
 
-    both = merged(earlier, later)
+    both = merged(["a", "b", "c", "d", "not measured"], earlier, later)
 
     assert both == [result("a"), result("b", ours=9), result("c"), result("d")]
 
@@ -61,4 +65,7 @@ def result(name: str, ours: float = 3) -> Result:
         bars={"raw": 1},
         holds=True,
         rounds=3,
+        spread={"ours": 0.1, "raw": 0.2},
+        others=0.05,
+        run=Run("2026-11-01", "abcd1234"),
     )

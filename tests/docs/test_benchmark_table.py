@@ -32,7 +32,8 @@ def test_the_small_table_says_where_we_are_slower() -> None:
     results = load(RESULTS)
     assert results is not None
 
-    ratios = [line.rsplit("|", 2)[1] for line in table(README, results.entries).splitlines()[2:]]
+    rows = [row for row in table(README, results.entries).splitlines() if row.startswith("|")]
+    ratios = [row.rsplit("|", 2)[1] for row in rows[2:]]
 
     assert 3 <= len(ratios) <= 6
     assert any(float(each) < 1 for line in ratios for each in line.split(";"))

@@ -10,7 +10,7 @@ import coverage
 import msgspec
 import pytest
 
-from torture.counts import ROOT
+from tools.this_run import ROOT
 from torture.mutants.children import Watched, in_child, run_item
 
 SAVED = ROOT / ".cache" / "mutants"

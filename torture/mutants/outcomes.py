@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 
-from torture.counts import ROOT, Run
+from tools.this_run import ROOT, Run
 
 OUTCOMES = ROOT / "torture" / "mutants.json"
 

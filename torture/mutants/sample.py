@@ -12,7 +12,7 @@ from itertools import chain, zip_longest
 import msgspec
 import pytest
 
-from torture.counts import ROOT, this_run
+from tools.this_run import ROOT, this_run
 from torture.mutants.changes import Change, changes
 from torture.mutants.coverage import cover
 from torture.mutants.outcomes import Name, Outcome, load, load_explained, save
