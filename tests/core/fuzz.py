@@ -152,12 +152,10 @@ def _parts(starts: bytes, content: bytes, count: int) -> list[str]:
 
 
 def _frames(core: Any, seeded: random.Random) -> Callable[[random.Random], None]:
-    from strandline.stores.files.entries import page_of  # noqa: PLC0415 - After the core was chosen.
-    from strandline.stores.files.frame import decode_frame, encode_frame  # noqa: PLC0415
-    from strandline.values import CorruptError, InvalidError, Partition, ValueKind  # noqa: PLC0415
+    from strandline.stores.files.frame import encode_frame  # noqa: PLC0415 - After the core was chosen.
 
-    bodies = _bodies(core, seeded)
-    io = _OneFrame()
+    bodies = bodies_of_frames(core, seeded)
+    check = frame_check(core)
 
     def one(chosen: random.Random) -> None:
         kind, count, body = chosen.choice(bodies)
@@ -165,9 +163,22 @@ def _frames(core: Any, seeded: random.Random) -> Callable[[random.Random], None]
         content, _ = encode_frame(9, 3, about, mutated(chosen, body))
         if chosen.randrange(4) == 0:
             content = mutated(chosen, content)
+        check(content, count, chosen.choice((1 << 62, chosen.randrange(500))))
+
+    return one
+
+
+def frame_check(core: Any) -> Callable[[bytes, int, int], None]:
+    """Return a check that plain Python reads what the core reads of a frame of so many records."""
+    from strandline.stores.files.entries import page_of  # noqa: PLC0415 - After the core was chosen.
+    from strandline.stores.files.frame import decode_frame  # noqa: PLC0415
+    from strandline.values import CorruptError, InvalidError, Partition, ValueKind  # noqa: PLC0415
+
+    io = _OneFrame()
+
+    def check(content: bytes, count: int, limit: int) -> None:
         io.content = content
         end = len(content)
-        limit = chosen.choice((1 << 62, chosen.randrange(500)))
         given = (None, io, 0, 9, 0, 5, end, 5 + count, end, "t", Partition(0))
         run = core.Reader(*given, limit, True)
         found = list(run)
@@ -183,10 +194,11 @@ def _frames(core: Any, seeded: random.Random) -> Callable[[random.Random], None]
         parts = [each.event.parts() for each in expected]
         assert [each.event.parts() for each in found] == parts[: len(found)]
 
-    return one
+    return check
 
 
-def _bodies(core: Any, chosen: random.Random) -> list[tuple[int, int, bytes]]:
+def bodies_of_frames(core: Any, chosen: random.Random) -> list[tuple[int, int, bytes]]:
+    """Return the kind, the count of records and the body of frames, in rows and in columns."""
     from strandline.stores.files import columnar  # noqa: PLC0415, F401 - It shows the core how.
     from strandline.values import Event  # noqa: PLC0415
 

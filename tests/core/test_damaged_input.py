@@ -1,13 +1,17 @@
 """Damaged input and threads, with and without sanitizers."""
 
 import os
+import random
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
+from strandline.stores.files.frame import encode_frame
 from tests.core import fuzz
+from tests.core.fuzz import bodies_of_frames, frame_check
 from tests.core.plain import needs_core
 from tests.core.test_building import COMPILERS, SOURCES, built, needs_compiler
 
@@ -19,6 +23,22 @@ def test_damaged_input_is_never_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fuzz, "INPUTS_PER_SEED", 5_000)
 
     fuzz.run(1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("which", range(4))
+def test_a_bit_that_is_flipped_behind_a_right_checksum_is_read_as_by_plain_python(
+    which: int,
+) -> None:
+    core = import_module("strandline._core.core")
+    kind, count, body = bodies_of_frames(core, random.Random(7))[which]
+    check = frame_check(core)
+
+    for bit in range(8 * len(body)):
+        flipped = bytearray(body)
+        flipped[bit // 8] ^= 1 << bit % 8
+        content, _ = encode_frame(9, 3, (kind, 0, 5, count, 17, 0), bytes(flipped))
+        check(content, count, 1 << 62)
 
 
 def sanitized(folder: Path, sanitizers: str, runtime: str) -> dict[str, str]:

@@ -99,6 +99,11 @@ static bool texts_are_plain(const Columns *columns) {
     return true;
 }
 
+/* Whether a buffer is made of whole values of this width, and has so many at least. */
+static bool holds(uint64_t size, uint64_t width, uint64_t count) {
+    return size % width == 0 && size / width >= count;
+}
+
 bool columns_open(Columns *columns, const char *message, size_t length, uint32_t count) {
     if (!has_known_head(message, length) || read_u64(message + known.rows_at) != count) return false;
     const char *body = message + known.length;
@@ -119,7 +124,7 @@ bool columns_open(Columns *columns, const char *message, size_t length, uint32_t
     for (int column = 0; column < TEXT_COLUMNS; column++) {
         int bits = 3 * column, offsets = bits + 1, content = bits + 2;
         if (column != KEY && nulls_in(message, column)) return false;
-        if (size[offsets] < 4 * ((uint64_t)count + 1)) return false;
+        if (!holds(size[offsets], 4, (uint64_t)count + 1)) return false;
         columns->offsets[column] = body + at[offsets];
         columns->content[column] = body + at[content];
         columns->content_length[column] = size[content];
@@ -128,7 +133,7 @@ bool columns_open(Columns *columns, const char *message, size_t length, uint32_t
     uint64_t no_key = nulls_in(message, KEY), no_time = nulls_in(message, 4);
     if (no_key && !counts_nulls(body + at[0], size[0], count, no_key)) return false;
     if (no_time && !counts_nulls(body + at[TIME_BITS], size[TIME_BITS], count, no_time)) return false;
-    if (size[TIMES] < 8 * (uint64_t)count) return false;
+    if (!holds(size[TIMES], 8, count)) return false;
     columns->key_bits = no_key ? body + at[0] : NULL;
     columns->time_bits = no_time ? body + at[TIME_BITS] : NULL;
     columns->times = body + at[TIMES];
