@@ -63,7 +63,7 @@ NOT_ATTACKED: dict[str, str] = {
     **dict.fromkeys(
         (
             *("SegmentCatalogue.add", "SegmentCatalogue.change", "SegmentCatalogue.evict"),
-            *("SegmentCatalogue.check_apart", "SegmentCatalogue.delete_partition"),
+            "SegmentCatalogue.delete_partition",
         ),
         _CATALOGUE,
     ),

@@ -91,6 +91,14 @@ def orphans(folder: Path) -> None:
     test_steps.test_orphans_are_found_and_removed_and_nothing_else(folder)
 
 
+def a_run_that_grew_at_the_end(folder: Path) -> None:
+    test_together.test_a_copy_is_not_finished_after_one_that_was_finished_a_moment_ago(folder)
+
+
+def a_refused_copy(folder: Path) -> None:
+    test_together.test_a_refused_copy_that_another_process_finishes_is_kept(folder)
+
+
 def overlapping_copies(_: Path) -> None:
     test_copies.test_overlapping_copies_hide_nothing()
 
@@ -234,6 +242,8 @@ BUGS = (
     _bug(removal, "sweep", "objects.delete(...)", "pass", orphans),
     _bug(segment_view, "_check_added", "other is not None", "False", one_copy_of_a_run),
     _bug(PartitionCopies, "is_overlapped", "at > 0", "False", a_run_that_grew),
+    _bug(segment_view, "_check_finished", "step.is_apart", "False", a_run_that_grew_at_the_end),
+    _bug(TieringRun, "_finish", "all(...)", "True", a_refused_copy),
     _bug(segment_view, "_check_not_needed", "start >= end", "True", the_only_copy),
     _bug(segment_view, "_check_eviction", "reached < step.before", "False", the_only_copy),
     _bug(copying, "_read_proof", "following.anchor.hex()", "history.anchor.hex()", cold_history),
@@ -263,7 +273,7 @@ BUGS = (
     ),
     _bug(TieredStore, "history", "[Piece((), stored.anchor)]", "[]", a_forged_last_copy),
     _bug(TieringRun, "_finish", "store.delete(...)", "pass", an_erasure_in_a_merge),
-    _bug(segment_view, "_check_all_there", "len(...) < len(...)", "False", merges_at_once),
+    _bug(segment_view, "_check_finished", "len(...) < len(...)", "False", merges_at_once),
     _bug(
         segment_view, "_check_merged", "copies.successor(...) is not None", "False", merges_at_once
     ),

@@ -2,8 +2,9 @@
 
 import itertools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,14 @@ import pytest
 
 import strandline as sl
 from strandline.clock import SystemClock
+from strandline.log import Log
 from strandline.testing import FakeClock
 from strandline.tiering import SegmentCatalogue, TieringWorker, sweep, tier
-from strandline.tiering.segment import partition_of
+from strandline.tiering.removal import retire
+from strandline.tiering.segment import CopiedSegment, SegmentState, partition_of
 from strandline.tiering.tiering import TieringRun
 from strandline.values import InvalidError, TrimmedError
+from strandline.views import RefusedError
 from tests.tiering.faulty_store import FaultyObjects, MemoryObjects
 from tests.tiering.test_steps import check_whole
 from tests.tiering.tiered import BACKENDS, filled, move, opened
@@ -54,6 +58,86 @@ def test_a_run_that_grew_between_two_tierers_is_copied_once(tmp_path: Path) -> N
         other.copy(place, 100, include_open=True)
         catalogue.refresh()
         assert [(each.start, each.end) for each in catalogue.current(place)] == [(0, 3), (3, 5)]
+
+
+class InterruptedCatalogue(SegmentCatalogue):
+    """Calls back before a copy is said to be finished, and after that was refused."""
+
+    before: Callable[[], object] = staticmethod(lambda: None)
+    refused: Callable[[], object] = staticmethod(lambda: None)
+
+    def change(self, segment: CopiedSegment, state: SegmentState, **options: Any) -> None:
+        if state is SegmentState.COPY_FINISHED:
+            self.before()
+        try:
+            super().change(segment, state, **options)
+        except RefusedError:
+            if state is SegmentState.COPY_FINISHED:
+                self.refused()
+            raise
+
+
+@contextmanager
+def two_tierers(folder: Path) -> Iterator["TwoTierers"]:
+    objects = MemoryObjects()
+    with (
+        opened("file", folder, objects) as log,
+        InterruptedCatalogue(log) as late,
+        SegmentCatalogue(log) as catalogue,
+    ):
+        yield TwoTierers(log, late, catalogue, objects)
+
+
+class TwoTierers:
+    """One has planned to copy five records, another the first three of them."""
+
+    def __init__(
+        self, log: Log, late: InterruptedCatalogue, catalogue: SegmentCatalogue, objects: Any
+    ) -> None:
+        self.log, self.late, self.catalogue, self.objects = log, late, catalogue, objects
+        filled(log, 3)
+        self.place = partition_of(log.topic("t"), 0)
+        self.slow, self.quick = (
+            TieringRun(log, objects, each, None, SystemClock()) for each in (late, catalogue)
+        )
+        for each in (late, catalogue):
+            each.follow([self.place])
+        (self.few,) = self.quick.runs(self.place, 100, include_open=True)
+        log.append_many("t", [sl.Event("k", number) for number in (3, 4)])
+        (self.more,) = self.slow.runs(self.place, 100, include_open=True)
+
+    def copied(self) -> list[tuple[int, int]]:
+        self.catalogue.refresh()
+        return [(each.start, each.end) for each in self.catalogue.current(self.place)]
+
+    def finish_and_evict(self) -> None:
+        """Delete the one finished copy, as if it were damaged; then finish the other."""
+        damaged = self.catalogue.current(self.place)
+        retire(self.log, self.catalogue, damaged, {self.place: 0}, lambda _: self.objects)
+        self.quick.settle([self.place])
+        self.quick.evict(self.place, None, 0)
+
+
+def test_a_copy_is_not_finished_after_one_that_was_finished_a_moment_ago(tmp_path: Path) -> None:
+    with two_tierers(tmp_path) as both:
+        both.late.before = lambda: both.quick.copy_run(both.place, both.few)
+
+        both.slow.copy_run(both.place, both.more)
+
+        assert both.copied() == [(0, 3)]
+        assert len(both.catalogue.segments(both.place)) == 1
+
+
+def test_a_refused_copy_that_another_process_finishes_is_kept(tmp_path: Path) -> None:
+    with two_tierers(tmp_path) as both:
+        records = list(both.log.read("t", 0, 0))
+        both.quick.copy_run(both.place, both.few)
+        both.late.refused = both.finish_and_evict
+
+        both.slow.copy_run(both.place, both.more)
+
+        assert both.copied() == [(0, 5)]
+        assert list(both.log.read("t", 0, 0)) == records
 
 
 @pytest.mark.slow

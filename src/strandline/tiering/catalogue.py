@@ -193,18 +193,6 @@ class SegmentCatalogue:
         """Return the finished copies, by start, but for those that were merged into others."""
         return self._query(place, lambda copies: copies.current(), ())
 
-    def check_apart(self, segment: CopiedSegment) -> None:
-        """Raise RefusedError if there is a finished copy of some of a new copy's records.
-
-        Another process has made one of a run that still grew, and so of fewer or more records.
-        The rest is copied by the next run: copies that overlap cannot both be files of a table.
-        """
-        if segment.predecessors:
-            return
-        self.refresh()
-        if self._query(segment.place, lambda copies: copies.is_overlapped(segment), False):
-            raise RefusedError("another copy holds some of these records", id=segment.id)
-
     def merged(self, place: UserPartition) -> Sequence[tuple[CopiedSegment, int]]:
         """Return the copies that were merged into others, and since when, in microseconds."""
 
@@ -274,12 +262,14 @@ class SegmentCatalogue:
         *,
         note: str | bytes | None = None,
         low: int = 0,
+        is_apart: bool = False,
         timeout_s: float = PUBLISH_TIMEOUT_S,
     ) -> None:
         """Record that the copy has come to `state`.
 
         The only copy of records that were evicted is deleted only below `low`, the
-        partition's low-water mark. A `note` replaces the one that there is.
+        partition's low-water mark. A `note` replaces the one that there is. With `is_apart`
+        a copy is finished only while no finished copy holds any of its records.
         """
         step = SegmentChange(
             id=segment.id,
@@ -289,6 +279,7 @@ class SegmentCatalogue:
             note_text=note if isinstance(note, str) else None,
             note_bytes=note if isinstance(note, bytes) else None,
             low=low,
+            is_apart=is_apart,
         )
         self._publish(step, timeout_s)
 

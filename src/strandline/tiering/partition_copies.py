@@ -228,13 +228,10 @@ class PartitionCopies:
             index -= 1
         return sorted(found, key=lambda segment: self._finished[segment.id], reverse=True)
 
-    def is_overlapped(self, segment: CopiedSegment) -> bool:
-        """Whether finished copies hold some of the records of one that is being made."""
-        known = self.segments.get(segment.id)
-        if known is None or known.state is not SegmentState.COPY_STARTED:
-            return False
-        at = bisect_left(self._sorted, segment.end, key=_start)
-        return at > 0 and self._reach[at - 1] > segment.start
+    def is_overlapped(self, start: int, end: int) -> bool:
+        """Whether finished copies hold some of these records."""
+        at = bisect_left(self._sorted, end, key=_start)
+        return at > 0 and self._reach[at - 1] > start
 
     def covered_to(self, start: int, upto: int, besides: UUID | None = None) -> int:
         """Return how far the finished copies reach without a gap, one of them left out.

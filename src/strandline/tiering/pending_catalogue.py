@@ -92,10 +92,6 @@ class PendingCatalogue:
         """See SegmentCatalogue."""
         return self._there().current(place)
 
-    def check_apart(self, segment: CopiedSegment) -> None:
-        """See SegmentCatalogue."""
-        self._there().check_apart(segment)
-
     def merged(self, place: UserPartition) -> Sequence[tuple[CopiedSegment, int]]:
         """See SegmentCatalogue."""
         return self._there().merged(place)
@@ -133,10 +129,12 @@ class PendingCatalogue:
         *,
         note: str | bytes | None = None,
         low: int = 0,
+        is_apart: bool = False,
         timeout_s: float = PUBLISH_TIMEOUT_S,
     ) -> None:
         """See SegmentCatalogue."""
-        self._there().change(segment, state, note=note, low=low, timeout_s=timeout_s)
+        there = self._there()
+        there.change(segment, state, note=note, low=low, is_apart=is_apart, timeout_s=timeout_s)
 
     def evict(
         self, place: UserPartition, start: int, before: int, *, timeout_s: float = PUBLISH_TIMEOUT_S

@@ -159,6 +159,8 @@ class SegmentChange(msgspec.Struct, frozen=True, kw_only=True):
     note_bytes: bytes | None = None
     #: The partition's low-water mark, as the process that takes the step has seen it.
     low: int = 0
+    #: Whether it may only be finished while no finished copy holds any of its records.
+    is_apart: bool = False
 
 
 class PartitionEviction(msgspec.Struct, frozen=True, kw_only=True):

@@ -135,7 +135,7 @@ def _check(state: CatalogueState, step: Step) -> None:
         if step.state is SegmentState.DELETE_STARTED:
             _check_not_needed(copies, known, step.low)
         elif known.state is SegmentState.COPY_STARTED:
-            _check_all_there(copies, known)
+            _check_finished(copies, known, step)
 
 
 def _check_eviction(copies: PartitionCopies, step: PartitionEviction) -> None:
@@ -157,10 +157,14 @@ def _check_not_needed(copies: PartitionCopies, known: CopiedSegment, low: int) -
         raise RefusedError("this is the only copy of records that were evicted", id=known.id)
 
 
-def _check_all_there(copies: PartitionCopies, known: CopiedSegment) -> None:
-    """Refuse a merged copy of what was replaced or deleted meanwhile: it has erased records."""
+def _check_finished(copies: PartitionCopies, known: CopiedSegment, step: SegmentChange) -> None:
     if len(copies.merged_into(known)) < len(known.merges):
+        # It may have records that were erased meanwhile.
         raise RefusedError("a copy that was to be merged is gone", id=known.id)
+    if step.is_apart and copies.is_overlapped(known.start, known.end):
+        # Of a run that grew while another process copied fewer or more of it. The rest is
+        # copied by the next run: copies that overlap cannot both be files of a table.
+        raise RefusedError("another copy holds some of these records", id=known.id)
 
 
 def _check_merged(copies: PartitionCopies, step: CopiedSegment) -> None:

@@ -383,14 +383,16 @@ class TieringRun:
                 location=segment.location,
                 reason=fault,
             )
+        apart, done = not segment.predecessors, SegmentState.COPY_FINISHED
         try:
-            self._catalogue.check_apart(segment)
-            self._catalogue.change(segment, SegmentState.COPY_FINISHED, note=note)
+            self._catalogue.change(segment, done, note=note, is_apart=apart)
         except RefusedError:
             # Another process is deleting it, or what was to be merged: the records were
             # trimmed or erased, say. Or it has copied some of them meanwhile.
             self._retire([segment.place], [segment])
-            store.delete(segment.name)
+            # What is still listed is needed: another process has finished it after all.
+            if all(segment.id != each.id for each in self._catalogue.segments(segment.place)):
+                store.delete(segment.name)
             return
         self._verified.add(segment.name)
         self._count(segment)
