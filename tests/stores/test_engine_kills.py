@@ -1,5 +1,6 @@
 """Nothing that was acknowledged is lost or stored twice, whatever is killed or cut."""
 
+import asyncio
 import itertools
 import os
 import shutil
@@ -233,6 +234,39 @@ def test_an_append_whose_answer_never_comes_is_unknown(wire: Wire, wired_url: st
         wire.cut()
         wire.join()
         assert log.append("t", event(2)).offset == len(numbers(log)) - 1
+
+
+@on_framed
+def test_a_log_that_two_threads_close_leaves_no_append_without_an_outcome(
+    wire: Wire, wired_url: str
+) -> None:
+    log = sl.open(wired_url, patience_s=0.5)
+    log.create_topic("t")
+    log.append("t", event(0))
+    wire.swallow_answers()
+    with pytest.raises(sl.UnknownError):
+        log.append("t", event(1), timeout_s=0.2)
+    # Behind the one that is still under way.
+    waiting = asyncio.run(_append_without_waiting(log))
+
+    closings = [threading.Thread(target=log.close, daemon=True) for _ in range(2)]
+    for each in closings:
+        each.start()
+    wire.cut()
+    for each in closings:
+        each.join(PATIENCE_S)
+
+    assert not any(each.is_alive() for each in closings)
+    with pytest.raises(sl.StrandlineError):
+        asyncio.run(_awaited(waiting))
+
+
+async def _append_without_waiting(log: sl.Log) -> sl.AsyncReceipt:
+    return sl.AsyncLog(log).append("t", event(2))
+
+
+async def _awaited(receipt: sl.AsyncReceipt) -> None:
+    await receipt
 
 
 @on_framed

@@ -11,8 +11,7 @@ from strandline.stores.jetstream import JetStreamStore
 from strandline.testing import FakeClock, conformance
 from tests.stores.jetstream.server import NatsServer
 
-# Heavy until the hang is found that was seen twice on a loaded machine.
-pytestmark = [pytest.mark.slow, pytest.mark.heavy]
+pytestmark = pytest.mark.slow
 
 OpenLog = Callable[..., Log]
 

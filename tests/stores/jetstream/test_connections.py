@@ -1,5 +1,8 @@
 """Connections that break while they are made, or end without a word, are made again."""
 
+import contextlib
+import signal
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 from unittest import mock
@@ -9,6 +12,7 @@ from nats.aio.client import Client
 from nats.errors import ConnectionClosedError
 
 import strandline as sl
+from strandline.stores.jetstream import connection
 from tests.stores.jetstream.server import NatsServer
 from tests.stores.wire import Wire
 
@@ -79,3 +83,27 @@ def test_a_connection_whose_end_the_client_does_not_report_is_made_again(
             log.append("t", event(number))
 
         assert [record.payload["n"] for record in log.read("t", 0, 0)] == [0, 1, 2]
+
+
+def test_a_log_can_be_closed_whose_server_is_stopped(mortal: NatsServer) -> None:
+    with (
+        # Pings would end the connection, some time later.
+        mock.patch.multiple(connection, _PING_S=1000, _REQUEST_S=0.1, _END_S=0.1),
+        contextlib.closing(sl.open(mortal.url("stopped"), patience_s=0.1)) as log,
+    ):
+        numbers = range(12)
+        log.create_topic("t", value_kind="bytes", partitions=len(numbers))
+        for partition in numbers:
+            log.append("t", b"x", partition=partition)
+        mortal.signal(signal.SIGSTOP)
+        try:
+            for partition in numbers:
+                # More than the system takes for a connection.
+                with pytest.raises((sl.UnavailableError, sl.UnknownError)):
+                    log.append("t", b"x" * (1 << 20), partition=partition)
+            closing = threading.Thread(target=log.close, daemon=True)
+            closing.start()
+            closing.join(60)
+            assert not closing.is_alive()
+        finally:
+            mortal.signal(signal.SIGCONT)

@@ -23,8 +23,7 @@ from tests.stores.jetstream.server import NatsServer
 
 PROJECT = Path(__file__).parents[3]
 
-# Heavy until the hang is found that was seen twice on a loaded machine.
-pytestmark = [pytest.mark.slow, pytest.mark.heavy]
+pytestmark = pytest.mark.slow
 
 EVENT = sl.Event("order", {"n": 1})
 

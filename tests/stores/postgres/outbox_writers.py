@@ -40,8 +40,9 @@ class OutboxWriter:
             with psycopg.connect(self._url, prepare_threshold=None) as connection:
                 number = 0
                 while number < self._rows:
-                    self._block(connection, range(number, number + self._rng.randrange(1, 6)))
-                    number += 5
+                    ids = range(number, min(number + self._rng.randrange(1, 6), self._rows))
+                    self._block(connection, ids)
+                    number = ids.stop
         except BaseException as error:  # noqa: BLE001 - The checker raises it.
             self.error = error
 

@@ -40,6 +40,8 @@ _PAUSE_MAX_S: Final = 0.5
 #: A server that is stopped keeps its connections: pings find out.
 _PING_S: Final = 2
 _LOOK_S: Final = 0.25
+#: How long the client may take to send what it has left.
+_END_S: Final = 2.0
 _API: Final = "$JS.API."
 _STATUS: Final = "Status"
 _NO_RESPONDERS: Final = "503"
@@ -443,11 +445,13 @@ class NatsConnection:
 
 
 async def _end(client: Client) -> None:
+    """Close a client; what a server that is stopped does not take is thrown away."""
     with contextlib.suppress(nats.errors.Error, OSError):
-        await client.close()
-        transport = client._transport  # noqa: SLF001 - A close that was cancelled leaves it open.
-        if transport is not None:
-            transport.close()  # type: ignore[no-untyped-call] # nats-py has no types here.
+        async with asyncio.timeout(_END_S):
+            await client.close()
+    transport: Any = client._transport  # noqa: SLF001 - A close that was cancelled leaves it open.
+    if transport:
+        transport._io_writer.transport.abort()  # noqa: SLF001 - Its own close waits for the server.
 
 
 def answer_of(message: Msg) -> Any:

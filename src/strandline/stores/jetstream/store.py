@@ -376,8 +376,8 @@ class JetStreamStore:
             return
         with self._lock:
             self._is_closed = True
+            # They stay: a second close waits for them, too, before it ends the connection.
             lanes = tuple(self._lanes.values())
-            self._lanes.clear()
         steps = (self._connection.close, self._claims.close, self._watches.close)
         close_each((*steps, *(lane.close for lane in lanes)))
 

@@ -359,7 +359,8 @@ class KafkaStore:
             return
         with self._lock:
             self._is_closed = True
-            lanes, self._lanes = tuple(self._lanes.values()), {}
+            # They stay: a second close waits for them, too, before it ends the clients.
+            lanes = tuple(self._lanes.values())
         # Last to first: what was accepted is finished before the clients end.
         steps = (self._keyed.close, self._clients.close, self._claims.close, self._watches.close)
         close_each((*steps, self._executor.shutdown, *(lane.close for lane in lanes)))
