@@ -70,6 +70,7 @@ def test_two_members_share_the_partitions_and_moves_are_as_few_as_can_be(
     clock.advance(TICKS_S)
 
     assert (first.assigned(), second.assigned()) == ([0, 1], [2, 3])
+    assert log.metrics().partitions_revoked == 2
     third = member(log, clock)
     clock.advance(TICKS_S)
     assert sorted(map(len, (first.assigned(), second.assigned(), third.assigned()))) == [1, 1, 2]

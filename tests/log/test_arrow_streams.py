@@ -58,13 +58,31 @@ def _is_ended(streams: ArrowStreams) -> bool:
     return False
 
 
-def test_streams_that_were_read_to_their_end_are_not_waited_for() -> None:
+def test_streams_that_have_ended_or_failed_are_not_waited_for() -> None:
     streams = ArrowStreams(_QuickClock())  # type: ignore[arg-type] # Time alone is asked for.
     read = streams.reader(SCHEMA, iter([pa.record_batch([[1]], schema=SCHEMA)]))
+    failing = streams.reader(SCHEMA, _failing())
     streams.reader(SCHEMA, Gate().batches())
 
     assert read.read_all().num_rows == 1
+    with pytest.raises(ConnectionError):
+        failing.read_next_batch()
     streams.end()
+
+
+def test_a_stream_that_is_half_read_is_waited_for() -> None:
+    streams = ArrowStreams(_QuickClock())  # type: ignore[arg-type] # As above.
+    reader = streams.reader(SCHEMA, iter([pa.record_batch([[1]], schema=SCHEMA)] * 2))
+
+    assert reader.read_next_batch().num_rows == 1
+
+    with pytest.raises(AssertionError, match="it is waited for"):
+        streams.end()
+
+
+def _failing() -> Iterator[pa.RecordBatch]:
+    raise ConnectionError
+    yield
 
 
 class _QuickClock:
@@ -75,7 +93,7 @@ class _QuickClock:
 
     def monotonic(self) -> float:
         self._now += 0.3
-        assert self._now < 2.0, "it is waited for"
+        assert self._now < 2.5, "it is waited for"
         return self._now
 
 

@@ -256,8 +256,9 @@ def test_awaiting_a_receipt_raises_its_error(url: str) -> None:
                     await receipt
                 assert receipt.is_settled
                 assert receipt.level is None
-            with pytest.raises(sl.InvalidError):
-                await log.append(7, event(0))  # type: ignore[arg-type]
+            for wrong in (7, ["orders"]):
+                with pytest.raises(sl.InvalidError):
+                    await log.append(wrong, event(0))  # type: ignore[arg-type]
 
     run(scenario())
 

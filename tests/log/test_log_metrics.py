@@ -121,6 +121,19 @@ def test_reads_and_acks_are_counted(log: Log) -> None:
     assert metrics.acks >= 1
 
 
+def test_an_ack_behind_a_record_that_comes_later_is_counted(log: Log) -> None:
+    log.create_topic("orders")
+    log.append_many("orders", [EVENT, EVENT])
+    with log.consumer("orders", "billing") as consumer:
+        first, second = next(consumer), next(consumer)
+        consumer.nack(first, delay_s=60)
+        before = log.metrics().acks
+
+        consumer.ack(second)
+
+        assert log.metrics().acks == before + 1
+
+
 def test_subscriptions_their_waits_and_hints_are_counted(log: Log) -> None:
     log.create_topic("orders")
     with log.subscribe("orders") as subscription:

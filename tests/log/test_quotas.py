@@ -160,6 +160,23 @@ def test_a_rate_is_shared_by_all_processes(opening: Opening, clock: FakeClock) -
     assert logs[1].marks(topic, 0).high == stored
 
 
+def test_a_rate_refuses_no_append_for_which_enough_was_drawn(
+    opening: Opening, clock: FakeClock
+) -> None:
+    one, other = opening(), opening()
+    topic = one.create_topic("orders", tenant="acme")
+    one.set_quota("acme", records_per_s=100, bytes_per_s=1_000_000)
+    one.append(topic, event())
+    clock.advance(0.5)
+    other.append_many(topic, [event()] * 150)
+
+    drawn = one.append_many(topic, [event(20_000)] * 24)
+
+    assert len(drawn) == 24
+    with pytest.raises(QuotaError, match="records_per_s"):
+        one.append(topic, event())
+
+
 def test_a_quota_is_in_force_in_every_process_after_a_second(
     opening: Opening, clock: FakeClock
 ) -> None:

@@ -89,11 +89,38 @@ def test_a_subscription_on_a_loop_reads_what_is_added(reading: sl.Log, other: sl
     assert record.partition == 2
 
 
-def test_a_consumer_reads_what_is_added_from_the_first_record(
+def test_a_subscription_with_the_name_of_a_consumer_begins_where_that_is(
     reading: sl.Log, other: sl.Log
 ) -> None:
+    subscription = reading.subscribe("orders", consumer="billing", start="latest")
+    other.add_partitions("orders", 4)
+    for partition in (2, 3):
+        other.append_many("orders", [EVENT] * 2, partition=partition)
+    with other.consumer("orders", "billing", partitions=[3]) as consumer:
+        consumer.ack(next(consumer))
+
+    found = [subscription.next(timeout_s=0) for _ in range(4)]
+
+    places = [(each.partition, each.offset) for each in found if each is not None]
+    assert sorted(places) == [(2, 0), (2, 1), (3, 1)]
+
+
+def test_a_log_describes_what_another_process_has_added(reading: sl.Log, other: sl.Log) -> None:
+    assert reading.describe().partitions == 2
+
+    other.add_partitions("orders", 4)
+    other.append("orders", EVENT, partition=3)
+
+    found = reading.describe()
+    assert (found.partitions, found.records) == (4, 1)
+
+
+@pytest.mark.parametrize("group", [True, False])
+def test_a_consumer_reads_what_is_added_from_the_first_record(
+    reading: sl.Log, other: sl.Log, group: bool
+) -> None:
     clock = FakeClock()
-    consumer = reading.consumer("orders", "billing", start="latest", clock=clock)
+    consumer = reading.consumer("orders", "billing", start="latest", clock=clock, group=group)
     other.add_partitions("orders", 4)
     other.append_many("orders", [EVENT] * 3, partition=3)
 

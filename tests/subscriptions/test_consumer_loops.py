@@ -13,6 +13,7 @@ from strandline.log import Log, Receipt, TopicName, Value
 from strandline.stores.memory import MemoryStore
 from strandline.subscriptions import Consumer
 from tests.subscriptions.doubles import PATIENCE_S, SteeredLog, fill
+from tests.triggers.calls import wait_until
 
 EVENTS = 6
 
@@ -63,6 +64,30 @@ def test_a_loop_consumes_as_a_thread_does(log: sl.Log) -> None:
     assert seen == [(0, 1), (1, 1), (1, 2), *((n, 1) for n in range(2, EVENTS))]
     assert log.cursor("orders", "billing", 0) == EVENTS
     assert log.marks("__strandline.dead_letters.orders", 0).high == 1
+
+
+def test_a_loop_waits_on_after_a_record_that_has_failed_too_often(log: sl.Log) -> None:
+    log.create_topic("bills")
+    fill(log, "bills", 0, 1)
+    with log.consumer("bills", "billing", deliveries_max=1) as failing:
+        assert failing.next(0.0) is not None
+
+    async def consume() -> sl.Delivery | None:
+        async with sl.AsyncLog(log).consumer("bills", "billing", deliveries_max=1) as billing:
+            waiting = asyncio.create_task(billing.next(PATIENCE_S))
+            await asyncio.to_thread(wait_until, lambda: _has_dead_letter(log))
+            fill(log, "bills", 0, 1)
+            return await waiting
+
+    found = asyncio.run(consume())
+
+    assert found is not None
+    assert found.record.offset == 1
+
+
+def _has_dead_letter(log: sl.Log) -> bool:
+    names = [each.name for each in log.topics(internal=True)]
+    return "__strandline.dead_letters.bills" in names
 
 
 def test_both_ways_to_wait_take_from_one_stream(log: sl.Log) -> None:

@@ -2,16 +2,19 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import strandline as sl
+from strandline.log import Log
 from strandline.predicates import PredicateError
+from strandline.stores.memory import MemoryStore
 from strandline.subscriptions import Consumer
 from strandline.subscriptions.outstanding import Outstanding
 from strandline.subscriptions.redriving import dead_letters
 from strandline.testing import FakeClock
-from strandline.values import Offset
+from strandline.values import Offset, UnavailableError
 
 LARGE = "payload.amount >= 100"
 
@@ -76,6 +79,33 @@ def test_without_a_match_the_cursor_is_stored_within_a_poll(log: sl.Log) -> None
         clock.advance(2.0)
         assert billing.next(timeout_s=0) is None
         assert log.cursor("orders", "billing", 0) == 4
+
+
+class FailingAcks(Log):
+    """Stores no cursor for as long as that is set."""
+
+    is_failing = False
+
+    def ack(self, *place: Any, **terms: Any) -> Offset:
+        if self.is_failing:
+            raise UnavailableError("this log rests")
+        return super().ack(*place, **terms)
+
+
+def test_a_cursor_that_could_not_be_stored_is_stored_a_poll_later() -> None:
+    clock, log = FakeClock(), FailingAcks(MemoryStore())
+    log.create_topic("orders")
+    append(log, 1, 2, 3)
+    with log.consumer("orders", "billing", where=LARGE, clock=clock) as billing:
+        log.is_failing = True
+        with pytest.raises(UnavailableError):
+            billing.next(timeout_s=0)
+
+        log.is_failing = False
+        clock.advance(2.0)
+        assert billing.next(timeout_s=0) is None
+
+        assert log.cursor("orders", "billing", 0) == 3
 
 
 def test_a_record_on_which_the_predicate_fails_is_dead_lettered(log: sl.Log) -> None:

@@ -59,6 +59,17 @@ def test_a_record_comes_once_it_is_durable_and_none_is_skipped(log: sl.Log) -> N
     assert after == [(0, n) for n in range(2, 6)]
 
 
+def test_what_a_predicate_leaves_out_is_passed_over_once_it_is_durable(log: sl.Log) -> None:
+    fill(log, "orders", 0, 4)
+    log.sync("orders", 0)
+    fill(log, "orders", 0, 3)
+
+    with log.subscribe("orders", where="kind = 'other'", durable_only=True, read_ahead=2) as orders:
+        assert orders.next(timeout_s=0) is None
+
+        assert orders.assignment.position(0) == 4
+
+
 def test_latest_is_the_durable_end_and_an_offset_beyond_it_is_waited_for(log: sl.Log) -> None:
     fill(log, "orders", 0, 1)
     log.sync("orders", 0)

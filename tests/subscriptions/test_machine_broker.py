@@ -110,6 +110,18 @@ def test_what_is_attached_is_listed_on_both_sides_until_it_is_detached(
     assert second.live(ORDERS) == []
 
 
+def test_what_was_attached_to_a_broker_that_was_closed_is_not_listed(
+    brokers: tuple[sl.MachineBroker, sl.MachineBroker],
+) -> None:
+    first, second = brokers
+    first.attach(live(ORDERS), lambda: None)
+    assert second.live() == [live(ORDERS)]
+
+    first.close()
+
+    assert second.live() == []
+
+
 def test_a_foreign_file_in_the_directory_is_passed_over(folder: str) -> None:
     broker = sl.MachineBroker(folder)
     end = broker.attach(live(ORDERS), lambda: None)

@@ -112,6 +112,17 @@ def test_what_was_delivered_before_a_seek_settles_nothing_after(log: sl.Log) -> 
         assert took(member) == from_(2)
 
 
+def test_a_member_that_moves_the_queue_holds_nothing_of_it(log: sl.Log) -> None:
+    with join(log) as member:
+        held = member.fetch(timeout_s=0)
+
+        member.seek(0, 2)
+
+        with pytest.raises(sl.InvalidError, match="not held by this consumer"):
+            member.ack(held)
+        assert repr(member) == "SharedConsumer('workers', 'jobs', held=0)"
+
+
 def test_a_queue_that_was_deleted_begins_again_without_its_counts(log: sl.Log) -> None:
     with join(log) as member:
         first, *rest = member.fetch(timeout_s=0)

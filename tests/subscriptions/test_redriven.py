@@ -191,6 +191,24 @@ def test_a_consumer_on_an_event_loop_gets_it_too(log: sl.Log) -> None:
         assert drain(again) == []
 
 
+def test_a_consumer_on_an_event_loop_finds_at_once_what_is_redriven_while_it_runs(
+    log: sl.Log,
+) -> None:
+    dead_letter_first(log)
+
+    async def consume() -> list[sl.Delivery | None]:
+        async with sl.AsyncLog(log).consumer("orders", "worker") as worker:
+            before = await worker.next(0.0)
+            redrive(log, "orders")
+            return [before, await worker.next(0.0)]
+
+    before, after = asyncio.run(consume())
+
+    assert before is None
+    assert after is not None
+    assert after.record.offset == 0
+
+
 @pytest.mark.slow
 def test_a_trigger_takes_what_a_consumer_of_its_name_has_dead_lettered(log: sl.Log) -> None:
     dead_letter_first(log)
@@ -228,6 +246,25 @@ def test_a_record_that_was_gone_back_to_as_well_is_acked_once_for_both(log: sl.L
         assert drain(worker) == [(1, 1, 1), (1, 2, 1)]
     with log.consumer("orders", "worker") as worker:
         assert drain(worker) == []
+
+
+@pytest.mark.parametrize("settle", [sl.Consumer.ack, sl.Consumer.dead_letter])
+def test_a_redriven_record_that_was_settled_is_acked_with_those_before_it_after_a_seek(
+    log: sl.Log, settle: Callable[..., object]
+) -> None:
+    with log.consumer("orders", "worker") as worker:
+        *_, last = (worker.next(0.0) for _ in range(3))
+        assert last is not None
+        worker.dead_letter(last)
+        redrive(log, "orders")
+        settle(worker, worker.next(0.0))
+
+        worker.seek(1, 0)
+        *_, last = (worker.next(0.0) for _ in range(3))
+        assert last is not None
+        worker.ack(last, up_to=True)
+
+        assert log.cursor("orders", "worker", 1) == 3
 
 
 def test_a_consumer_that_looks_for_nothing_is_found_out(log: sl.Log) -> None:

@@ -1,6 +1,7 @@
 """A work queue: members of one name share records, whatever becomes of any of them."""
 
 import asyncio
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 
 import strandline as sl
+from strandline.locks import Signal
 from strandline.log import parts_of
 from strandline.subscriptions import Delivery, SharedConsumer
 from strandline.subscriptions.pages import POLL_S
@@ -319,6 +321,8 @@ def test_wrong_calls_are_refused(log: sl.Log, join: Join) -> None:
             join("other", **wrong)
     with pytest.raises(sl.InvalidError, match="not held by this consumer"):
         member.ack(record)
+    with pytest.raises(sl.InvalidError, match="visibility_s"):
+        member.extend(took(member)[0], 0)
     with pytest.raises(sl.InvalidError):
         log.consumer("jobs", "workers", shared="yes")  # type: ignore[call-overload]
     with log.consumer("jobs", "alone"), pytest.raises(sl.UnavailableError):
@@ -400,6 +404,43 @@ def test_an_event_loop_has_the_same_calls(log: sl.Log) -> None:
         return done
 
     assert sorted(asyncio.run(work())) == [0, 1, 2, 3, 4, 9]
+
+
+class CountedWaits(FakeClock):
+    """Time passes as soon as a thread waits for it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waits = 0
+
+    def wait(self, event: threading.Event | Signal, timeout_s: float | None) -> bool:
+        assert timeout_s is not None
+        self.waits += 1
+        self.advance(timeout_s)
+        return event.is_set()
+
+
+@pytest.mark.parametrize(
+    ("lease_s", "waits"), [(9.0, 5), (0.3, 6)], ids=["held for long", "soon free"]
+)
+def test_a_member_looks_soon_for_what_soon_is_free_and_seldom_for_other(
+    lease_s: float, waits: int
+) -> None:
+    clock = CountedWaits()
+    with sl.open("memory:", clock=clock, retention=False) as log:
+        log.create_topic("jobs")
+        fill(log, 1)
+        one, other = (
+            log.consumer("jobs", "workers", shared=True, clock=clock, visibility_s=lease_s)
+            for _ in range(2)
+        )
+        took(one)
+        before = clock.waits
+
+        found = other.next(timeout_s=5)
+
+        assert (found is not None) == (lease_s < 5)
+        assert clock.waits - before == waits
 
 
 def test_partitions_take_turns(log: sl.Log, clock: FakeClock) -> None:

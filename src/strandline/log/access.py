@@ -140,7 +140,7 @@ class Access:
     def durable_before(self, topic: StoredTopic, partition: int, offset: int) -> PartitionState:
         """Return the partition, once what lies before `offset` is durable where it can be."""
         state = self._store.state(topic, partition)
-        if not self.reaches_durable or not state.marks.durable < offset <= state.marks.high:
+        if not state.marks.durable < offset <= state.marks.high:
             return state
         self.sync(topic, partition)
         return self._store.state(topic, partition)

@@ -54,7 +54,7 @@ class Subscription(Stream[ItemT]):
         clock: Clock,
         *,
         markers: bool,
-        closing: Callable[[], None] | None = None,
+        closing: Callable[[], None],
     ) -> None:
         super().__init__()
         self._assignment = assignment
@@ -66,7 +66,7 @@ class Subscription(Stream[ItemT]):
         self._attempt = Attempt(self._reading)
         self._is_closed = False
         #: Releases what it holds; refers to the watch, and not to the subscription.
-        self._closing = closing or watch.close
+        self._closing = closing
         # On another thread: the thread that runs the collector may hold a lock of the log.
         self._finalizer = weakref.finalize(self, clock.call_later, 0.0, self._closing)
         self._finalizer.atexit = False

@@ -80,6 +80,9 @@ def a_repeat_is_recognised_across_added_partitions(
         "orders", [event(2)] * len(_KEYS), keys=_KEYS, producer="shop", sequence=1
     )
     keyless_again = log.append("orders", event(3), producer="alone", sequence=5)
+    longer = log.append_many(
+        "orders", [event(2)] * 2 * len(_KEYS), keys=_KEYS * 2, producer="shop", sequence=1
+    )
     moved = next(key for key in _KEYS if partition_for_key(key, 7) > 1)
     new = log.append("orders", event(4), key=moved, idempotency_key="new")
     new_again = log.append("orders", event(4), key=moved, idempotency_key="new")
@@ -91,11 +94,12 @@ def a_repeat_is_recognised_across_added_partitions(
     assert places(again) == places(by_key)
     assert places(many_again) == places(many)
     assert places([keyless_again]) == places([keyless])
+    assert places(longer)[: len(_KEYS)] == places(many)
     assert all(each.is_repeat for each in (*again, *many_again, keyless_again))
     assert (new.is_repeat, new_again.is_repeat, next_one.is_repeat) == (False, True, False)
     assert {each.partition for each in (new, next_one)} == {partition_for_key(moved, 7)}
     stored = sum(log.marks("orders", number).high for number in range(7))
-    assert stored == 2 * len(_KEYS) + 3
+    assert stored == 3 * len(_KEYS) + 3
 
 
 def an_expected_offset_is_of_the_partition_where_the_key_belongs(
