@@ -233,7 +233,7 @@ def test_tiering_reports_what_it_did_and_what_more_there_is(orders: str, folder:
     assert "--include-open" in ran("tier", orders, store).stdout
     told = ran("tier", orders, store, "--include-open", "--local-bytes", "0").stdout
     assert told.startswith("orders: 5 records copied in 1 objects of ")
-    assert told.endswith(" bytes, 5 let go of here\n")
+    assert told.endswith(" bytes, 5 evicted here\n")
 
 
 @pytest.mark.slow

@@ -56,7 +56,8 @@ def plain_row(parts: tuple[Any, ...]) -> bytes:
     """Return an event as it stands in a frame of rows."""
     kind, payload, key, headers, occurred_at = parts
     # Without the head of an array of one.
-    return encode_row(Draft(key, EventBody(kind, payload, headers, occurred_at), 0))[1:]
+    (encoded,) = encode_row(Draft(key, EventBody(kind, payload, headers, occurred_at), 0))
+    return bytes(encoded[1:])
 
 
 def plain_columns(events: Sequence[Any]) -> bytes:

@@ -111,10 +111,10 @@ COORDINATOR_BUGS = [
     ),
     Bug(
         "one write is taken where the store could not be locked",
-        BracketedDrain,
-        "write_now",
+        BracketedChannel,
+        "write",
         "refused(...)",
-        "WriteReceipt(self.storage, self.epoch, None)",
+        "WriteReceipt(self.storage, drain.epoch, None)",
     ),
     Bug(
         "one write overtakes those queued before it",

@@ -20,7 +20,7 @@ NOTICED_BY = {
     "what arrives during a bracket for one write is forgotten": (855, 2783, 3755, 4242),
     "stop forgets what is queued": (2926, 3882, 4272, 5745),
     "a bracket is not left after a failure": (2070, 2452, 3155, 3762),
-    "a wait to be durable is not served after a bracket": (2614, 6773),
+    "a wait to be durable is not served after a bracket": (4929, 5626, 6874),
     "a bracket for one write is not left after a failure": (868, 898, 2913, 5298),
 }
 

@@ -345,7 +345,7 @@ PROCESS_BUGS = [
     _file(
         "the fence is not checked after a write",
         PartitionWriter,
-        "_write",
+        "flush",
         "_ != NO_FENCE",
         "_ and False",
         caught_by="take-overs",
@@ -377,7 +377,7 @@ PROCESS_BUGS = [
     _file(
         "the lock excludes no process",
         PartitionLock,
-        "_try",
+        "attempt",
         "_.try_lock(...)",
         "_ or True",
         caught_by="holder",

@@ -13,8 +13,9 @@ import strandline as sl
 from strandline.clock import SystemClock
 from strandline.log.parts import follower_of, parts_of
 from strandline.log.record_lists import StoredRecord
-from strandline.stores.frame_following import FrameFollower, FrameFollowers
-from strandline.values import Offset, Topic, ValueKind
+from strandline.stores.engine_topic import EngineTopic
+from strandline.stores.frame_following import FrameFollowers
+from strandline.values import Offset, Topic, TopicSettings, ValueKind
 from tests.stores.engines import FRAMED
 
 PATIENCE_S = 60.0
@@ -41,9 +42,11 @@ class Announcements:
     def __init__(self) -> None:
         self.frames: list[Frame] | None = []
         self.followers = FrameFollowers()
-        topic = Topic("t", SystemClock().new_id(), None)
-        self.follower = FrameFollower(topic, 3, ValueKind.BYTES, self.since, SystemClock())
-        self.followers.add(self.follower)
+        settings = TopicSettings(value_kind=ValueKind.BYTES)
+        topic = EngineTopic(Topic("t", SystemClock().new_id(), None), settings, 0)
+        follower = self.followers.follower(topic, 3, 0, self.since, SystemClock())
+        assert follower is not None
+        self.follower = follower
 
     def since(self, offset: int) -> list[Frame] | None:
         return self.frames and [each for each in self.frames if each.end > offset]

@@ -24,6 +24,8 @@ from strandline.cli.user_files import STANDARD, reading
 from strandline.values import Durability, Event, InvalidError, Mode, Topic, ValueKind
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from strandline.log import Log
 
 _BATCH = 1000
@@ -233,8 +235,6 @@ def _publish(
     log: "Log", topic: Topic, items: Iterable[InputValue], options: dict[str, Any]
 ) -> Appended:
     """Append to a typed topic: each batch in its schema, or not at all."""
-    from strandline.cli.batches import fitted  # noqa: PLC0415 Takes long to import.
-
     appended = Appended()
     tenant = options.pop("tenant")
     scope = log.scope(topic.tenant if tenant is None else tenant)
@@ -246,11 +246,27 @@ def _publish(
                     "an idempotency key is for one batch of a typed topic", stored=appended.records
                 )
             assert not isinstance(value, bytes | Event)
-            batch = fitted(value, known.schema)
+            batch = _fitted(value, known.schema)
             receipt = scope.publish(known, batch, key=key, **options)
             appended.add(receipt.partition, receipt.offset, is_repeat=receipt.is_repeat)
             bar.advance()
     return appended
+
+
+def _fitted(batch: "pa.RecordBatch", schema: "pa.Schema") -> "pa.RecordBatch":
+    """Return a batch of these very columns as one of `schema`; any other as it is.
+
+    InvalidError if that would lose anything.
+    """
+    import pyarrow as pa  # noqa: PLC0415 Takes long to import.
+
+    if sorted(batch.schema.names) != sorted(schema.names):
+        return batch
+    try:
+        return batch.select(schema.names).cast(schema)
+    except (pa.ArrowException, ValueError) as error:
+        reason = str(error)
+        raise InvalidError("these rows do not fit the topic's schema", reason=reason) from error
 
 
 def _headers(pairs: Iterable[str]) -> dict[str, str]:

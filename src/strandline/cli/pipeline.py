@@ -144,7 +144,7 @@ def tier(
     master: Master = LOCAL,
     json: Json = False,
 ) -> None:
-    """Copy sealed records to an object store, an object in each task, and let go of them here.
+    """Copy sealed records to an object store, an object in each task, and free their space here.
 
     As the command `tier`, and beside it if need be.
     """

@@ -21,11 +21,11 @@ from strandline.cli.options import (
     partitions_of,
     topic_of,
 )
-from strandline.cli.screen import flush, show, show_json
-from strandline.cli.shown import record_line
-from strandline.values import Mode, Record, Topic
+from strandline.cli.screen import flush, printable, show, show_json, to_json
+from strandline.values import Event, Mode, Record, Topic
 from strandline.values.arguments import INT64_MAX
-from strandline.values.json_forms import record_json
+from strandline.values.json_forms import moment, record_json
+from strandline.values.json_rows import jsonable, rows_of
 
 if TYPE_CHECKING:
     from strandline.log import Log
@@ -200,4 +200,19 @@ def _show_all(records: Iterable[Record], *, json: bool) -> None:
         if json:
             show_json(record_json(record))
         else:
-            show(record_line(record))
+            show(_line(record))
+
+
+def _line(record: Record) -> str:
+    """Return a record for a person: where, when, key, kind, payload, on one line."""
+    value = record.value
+    place = f"{record.partition}/{record.offset}"
+    begin = f"{place:<10} {moment(record.timestamp_us)}"
+    key = "-" if record.key is None else printable(record.key)
+    if isinstance(value, Event):
+        return f"{begin}  {key}  {value.kind}  {printable(value.payload_json.decode())}"
+    if isinstance(value, bytes):
+        return f"{begin}  {key}  {printable(value.decode(errors='backslashreplace'))}"
+    rows = "1 row" if value.num_rows == 1 else f"{value.num_rows:,} rows"
+    first = "".join(f": {to_json(jsonable(each))}" for each in rows_of(value.slice(0, 1)))
+    return f"{begin}  {key}  {rows}{first}{', …' if value.num_rows > 1 else ''}"

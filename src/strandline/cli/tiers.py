@@ -56,7 +56,7 @@ def tier(
     tenant: Tenant = None,
     json: Json = False,
 ) -> None:
-    """Copy sealed records to an object store, as Parquet, and let go of them here.
+    """Copy sealed records to an object store, as Parquet, and free their space here.
 
     They read as before, through the log. Without --local-age and --local-bytes they
     stay here, too. May be repeated at any time, also after a crash. With --compact,
@@ -90,7 +90,7 @@ def report_text(report: "TierReport") -> str:
     where = f"{report.copied:,} objects of {report.copied_bytes:,} bytes"
     parts = [
         f"{report.copied_records:,} records copied in {where}",
-        f"{report.evicted_records:,} let go of here",
+        f"{report.evicted_records:,} evicted here",
     ]
     if report.merged:
         parts.append(f"{report.merged:,} merged into larger ones")

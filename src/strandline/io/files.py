@@ -94,7 +94,7 @@ class Io(Protocol):
         """Return the names in a directory, sorted."""
 
     def exists(self, path: str, /) -> bool:
-        """Return whether the name exists, be it a link to nowhere."""
+        """Return whether the name exists, also as a dangling link."""
 
     def stat(self, target: str | int, /) -> FileStatus:
         """Return the status of a path or of a descriptor."""

@@ -45,8 +45,8 @@ class Access:
         self._store = store
         self._quotas = quotas
         self._auto_create = auto_create
-        #: Where a topic is looked up over a network: what the store has found of it before. One
-        #: that is gone since is DroppedError where it is used.
+        #: Where a topic is looked up over a network: what the store has found of it before. To
+        #: use one that was dropped since raises DroppedError.
         self._remembered: Callable[[Topic], StoredTopic | None] | None = getattr(
             store, "remembered", None
         )
@@ -73,7 +73,7 @@ class Access:
         return found
 
     def find_to_append(self, topic: TopicName, values: Sequence[Value]) -> StoredTopic:
-        """Return the topic to append to; one that is unknown is created, where that is asked."""
+        """Return the topic to append to; one that is unknown is created, if the log does that."""
         self.check_may_append(topic)
         try:
             found = self.find(topic)

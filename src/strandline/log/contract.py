@@ -221,14 +221,14 @@ class LogWriter(Protocol):
         """
 
     def evict(self, topic: TopicName, partition: int, before: int) -> Offset:
-        """Let go of the storage of records before `before`, which are kept elsewhere.
+        """Free the storage of records before `before`, which are kept elsewhere.
 
         No mark, cursor or position changes, and offsets and identities stay taken; but
-        reading what was let go raises TrimmedError, with the oldest offset that is
+        reading what was evicted raises TrimmedError, with the oldest offset that is
         stored here in `.oldest`, also where a read is overtaken. Returns that offset:
-        `before`, or less where a backend lets go of whole runs only. InvalidError beyond
+        `before`, or less where a backend frees whole runs only. InvalidError beyond
         what is durable, where a log reaches durable, else beyond the high-water mark.
-        In a topic with `proof` the chain goes on from what was let go. Retention then counts,
+        In a topic with `proof` the chain goes on from what was evicted. Retention then counts,
         and `verify` reads, what is stored here alone, unless the log knows the copies.
         """
 

@@ -9,6 +9,7 @@ from strandline.clock import Clock
 from strandline.locks import Signal
 from strandline.log.draft import load
 from strandline.log.record_lists import StoredRecord
+from strandline.stores.engine_topic import EngineTopic
 from strandline.values import Partition, Record, Topic, ValueKind
 
 
@@ -97,10 +98,24 @@ class FrameFollowers:
         self._lock = threading.Lock()
         self._all: WeakSet[FrameFollower] = WeakSet()
 
-    def add(self, follower: FrameFollower) -> None:
-        """Pass on to it what is announced, for as long as a reader has it."""
+    def follower(
+        self,
+        topic: EngineTopic,
+        partition: int,
+        start: int,
+        announced: Announced,
+        clock: Clock,
+    ) -> FrameFollower | None:
+        """Return one that waits for the record at `start`; None if the server has to be asked.
+
+        What is announced is passed on to it for as long as a reader has it.
+        """
+        if announced(start) is None:
+            return None
+        made = FrameFollower(topic.topic, partition, topic.settings.value_kind, announced, clock)
         with self._lock:
-            self._all.add(follower)
+            self._all.add(made)
+        return made
 
     def notice(self) -> None:
         """Have each look at what was announced."""

@@ -84,7 +84,7 @@ class MemoryPartition:
         return placement
 
     def release(self, before: int) -> None:
-        """Let go of the records before an offset."""
+        """Remove the records before an offset."""
         gone = self.records[: max(0, before - self.oldest)]
         if gone:
             self.anchor = gone[-1].value

@@ -60,7 +60,7 @@ class ColdSegments:
     # --- which ---
 
     def find(self, place: UserPartition, epochs: Sequence[Epoch], offset: int) -> CopiedSegment:
-        """Return the copy that answers for `offset`, which the hot half has let go of."""
+        """Return the copy that answers for `offset`, which the hot half has evicted."""
         number = epoch_at(epochs, offset)
         found = self._query(place, lambda copies: copies.find(number, offset))
         if found is None:
@@ -97,7 +97,7 @@ class ColdSegments:
         return self._query(place, partial(_following, epochs, start, None))
 
     def evicted(self, place: UserPartition) -> int:
-        """Return the offset before which the log may have let go of everything."""
+        """Return the offset before which the log may have evicted everything."""
         self.catch_up(place)
         return self._query(place, lambda copies: copies.evicted)
 
@@ -163,7 +163,7 @@ class ColdSegments:
         return None if self._topic is None else self._topic.id
 
     def release(self, place: UserPartition) -> None:
-        """Let go of what was fetched: copies were replaced."""
+        """Drop what was fetched: copies were replaced."""
         with self._lock:
             self._kept.clear()
         self.catch_up(place)

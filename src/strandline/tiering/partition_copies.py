@@ -28,7 +28,7 @@ class PartitionCopies:
         self.deletion: DeletionState | None = None
         #: For each epoch one past the highest offset that ever was in a finished copy.
         self.copied: dict[int, int] = {}
-        #: The log may have let go of everything before this.
+        #: The log may have evicted everything before this.
         self.evicted: int = 0
         #: The finished ones, numbered in the order in which they were finished.
         self._finished: dict[UUID, int] = {}

@@ -164,7 +164,7 @@ class SegmentChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PartitionEviction(msgspec.Struct, frozen=True, kw_only=True):
-    """The log is about to let go of [start, before): from now on the copies are needed."""
+    """The log is about to evict [start, before): from now on the copies are needed."""
 
     place: UserPartition
     start: int

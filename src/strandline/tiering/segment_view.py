@@ -147,7 +147,7 @@ def _check_eviction(copies: PartitionCopies, step: PartitionEviction) -> None:
 
 
 def _check_not_needed(copies: PartitionCopies, known: CopiedSegment, low: int) -> None:
-    """Refuse to delete the one copy of records that the log may have let go of."""
+    """Refuse to delete the one copy of records that the log may have evicted."""
     if copies.is_merged(known) and copies.merged_into(known):
         raise RefusedError("what it was merged from is deleted first", id=known.id)
     start, end = max(known.start, low), min(known.end, copies.evicted)

@@ -89,7 +89,7 @@ def tier(
     progress: Callable[[TierStep], None] | None = None,
     clock: Clock | None = None,
 ) -> TierReport:
-    """Copy what is sealed to `store`, and let go of what the log need not keep itself.
+    """Copy what is sealed to `store`, and evict what the log need not keep itself.
 
     Goes on with whatever an earlier run left undone, and may run in several processes
     at once. A sealed segment becomes an object, or several of `piece_records`; so does

@@ -75,7 +75,7 @@ def _fail(future: asyncio.Future[Any], error: BaseException) -> None:
 
 
 def _carried(error: BaseException) -> Exception:
-    """A future takes no StopIteration, and the end of a program is not a function's to call."""
+    """Return what a future takes: no StopIteration, and nothing that would end the program."""
     if isinstance(error, Exception) and not isinstance(error, StopIteration):
         return error
     carrier = RuntimeError(f"{type(error).__qualname__}: {error}")

@@ -25,7 +25,7 @@ class Marks(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """One reign over a partition: its records begin at `start` and end where the next begins."""
+    """One epoch of a partition: its records begin at `start` and end where the next begins."""
 
     number: int
     id: UUID

@@ -6,9 +6,16 @@ from collections.abc import Callable
 from copy import copy
 from typing import Any, Final, TypeVar
 
-from strandline.values import Durability, FailedError, FullError, UnavailableError, UnknownError
+from strandline.values import (
+    Durability,
+    FailedError,
+    FullError,
+    StrandlineError,
+    UnavailableError,
+    UnknownError,
+)
 from strandline.writes.channel import Barrier, Channel, Item
-from strandline.writes.contracts import Bracket, C, F, R, S, V, W
+from strandline.writes.contracts import Bracket, C, Delta, F, R, S, V, W
 from strandline.writes.drain import Drain, make_view, rejection
 from strandline.writes.metrics import SAMPLE_MASK, FlushReason
 from strandline.writes.receipt import WriteReceipt, refused
@@ -46,7 +53,9 @@ class BracketedChannel(Channel[W, R]):
                 if self._items or self._paused or not drain.is_direct:
                     receipt = None
                 else:
-                    receipt = drain.write_now(write, self.name, timeout_s)
+                    receipt = drain.write_now(write, timeout_s)
+            except UnavailableError as exc:
+                receipt = refused(self.storage, _handed_back(write, self.name, exc))
             finally:
                 drain.lock.release()
             if drain.drain_pending:
@@ -62,13 +71,15 @@ class BracketedChannel(Channel[W, R]):
 
     def try_write(self, write: W, timeout_s: float | None = None) -> WriteReceipt[R]:
         # The short path of `write`, as long as nothing has to be waited for.
-        drain = self._bracketed
+        drain, is_first = self._bracketed, False
         if not drain.attempt:
             return self._try_queued(write, timeout_s)
         try:
             try:
                 is_first = not self._items and not self._paused and drain.is_direct
-                receipt = drain.try_now(write) if is_first else None
+                receipt = drain.write_now(write, 0.0, may_wait=False) if is_first else None
+            except UnavailableError:
+                receipt = None
             finally:
                 drain.lock.release()
             if drain.drain_pending:
@@ -145,8 +156,8 @@ class BracketedDrain(Drain[W, R, F, V, S, C]):
         super().__init__(*args, **kwargs)
         self._bracket = bracket
         self.storage.goes_on_when_full = True
-        #: A delta that nothing is applied to, for views.
-        self._idle = self._delta
+        #: Nothing is ever applied to it: each bracket begins with a delta of its own.
+        self._idle: Final = self._delta
         self._context: C
         self._is_inside = False
         self._timeout_s = self._settings.bracket_timeout_s
@@ -178,19 +189,28 @@ class BracketedDrain(Drain[W, R, F, V, S, C]):
 
     # --- one write by itself ---
 
-    def write_now(self, write: W, channel: str, timeout_s: float | None) -> WriteReceipt[R]:
-        """Take `write` through a bracket of its own. The caller holds `lock`."""
-        try:
-            return self._write_alone(write, self._timeout_s if timeout_s is None else timeout_s)
-        except UnavailableError as exc:
-            return refused(self.storage, _handed_back(write, channel, exc))
+    def write_now(
+        self, write: W, timeout_s: float | None, *, may_wait: bool = True
+    ) -> WriteReceipt[R]:
+        """Take `write` through a bracket of its own. The caller holds `lock`.
 
-    def try_now(self, write: W) -> WriteReceipt[R] | None:
-        """Do what `write_now` does; None, and nothing done, if the bracket is not free."""
+        UnavailableError, and nothing done, if the bracket cannot be entered.
+        """
         try:
-            return self._write_alone(write, 0.0, may_wait=False)
-        except UnavailableError:
-            return None
+            try:
+                within_s = self._timeout_s if timeout_s is None else timeout_s
+                context = self._bracket.enter(within_s, may_wait=may_wait)
+            except UnavailableError:
+                raise
+            except Exception as exc:
+                self._fail(exc)
+                return refused(self.storage, FailedError(exc))
+            self._is_inside = True
+            return self._write_inside(write, context)
+        except BaseException as exc:
+            if self._is_inside:
+                self._leave(self._fail(exc))
+            raise
 
     def store_now(self, write: T, store: Callable[[T, C], R | None]) -> WriteReceipt[R] | None:
         """Do what `BracketedChannel.store` says. The caller holds `lock`."""
@@ -246,23 +266,6 @@ class BracketedDrain(Drain[W, R, F, V, S, C]):
         if mark.waiters:
             mark.wake_reached()
 
-    def _write_alone(self, write: W, timeout_s: float, *, may_wait: bool = True) -> WriteReceipt[R]:
-        """Take `write` through a bracket; UnavailableError if that cannot be entered."""
-        try:
-            try:
-                context = self._bracket.enter(timeout_s, may_wait=may_wait)
-            except UnavailableError:
-                raise
-            except Exception as exc:
-                self._fail(exc)
-                return refused(self.storage, FailedError(exc))
-            self._is_inside = True
-            return self._write_inside(write, context)
-        except BaseException as exc:
-            if self._is_inside:
-                self._leave(self._fail(exc))
-            raise
-
     def _write_inside(self, write: W, context: C) -> WriteReceipt[R]:
         storage = self.storage
         epoch = self.epoch
@@ -274,12 +277,18 @@ class BracketedDrain(Drain[W, R, F, V, S, C]):
                 error = self._ending.reason()
             else:
                 self.epoch = epoch = epoch + 1
-                result, error = self._apply_alone(write, context, epoch)
+                # Python 3.11 is slow to call what an instance holds by its full name.
+                new_delta = self._new_delta
+                self._delta = delta = new_delta(context)
+                result, error = self._apply(delta, write)
+                if error is None:
+                    # Nothing but the measurements of a flush needs it here.
+                    self._size = 0 if self._start - 1 & SAMPLE_MASK else delta.size()
+                    self.freeze(_BRACKET)
                 if not storage.flush_frozen():
                     raise self._ending.cut_short()
                 if error is not None:
                     storage.written.mark.advance(epoch)
-                self._idle = self._delta
         except FullError as exc:
             self._drop_frozen()
             error = error or _not_stored(exc, write)
@@ -293,20 +302,19 @@ class BracketedDrain(Drain[W, R, F, V, S, C]):
             return refused(storage, error, epoch, result)
         return WriteReceipt(storage, epoch, result)
 
-    def _apply_alone(self, write: W, context: C, epoch: int) -> tuple[R | None, Exception | None]:
-        new_delta = self._new_delta
-        self._delta = delta = new_delta(context)
-        started = None if epoch - 1 & SAMPLE_MASK else self._clock.monotonic()
+    def _apply(
+        self, delta: Delta[W, R, F, V, C], write: W
+    ) -> tuple[R | None, StrandlineError | None]:
+        """Apply a write of the present epoch; return its result, or why it is refused."""
+        started = None if self.epoch - 1 & SAMPLE_MASK else self._clock.monotonic()
         try:
             result = delta.apply(write)
             if started is not None:
                 self.storage.measured.apply.add_s(self._clock.monotonic() - started)
         except Exception as exc:
             self.rejected += 1
-            return None, rejection(exc, epoch)
+            return None, rejection(exc, self.epoch)
         self._is_fresh = True
-        self._size = delta.size()
-        self.freeze(_BRACKET)
         return result, None
 
     # --- all that is queued ---
@@ -363,7 +371,6 @@ class BracketedDrain(Drain[W, R, F, V, S, C]):
             if not self.storage.flush_frozen():
                 raise self._ending.cut_short()
             self.storage.written.mark.advance(self.epoch)
-            self._idle = self._delta
         except FullError as exc:
             self._drop_frozen()
             for outcome in outcomes:
@@ -389,16 +396,9 @@ class BracketedDrain(Drain[W, R, F, V, S, C]):
         outcomes.append(outcome)
         if is_barrier:
             return True
-        started = None if self.epoch - 1 & SAMPLE_MASK else self._clock.monotonic()
-        try:
-            outcome.result = self._delta.apply(item.write)
-            if started is not None:
-                self.storage.measured.apply.add_s(self._clock.monotonic() - started)
-        except Exception as exc:
-            self.rejected += 1
-            outcome.error = rejection(exc, self.epoch)
+        outcome.result, outcome.error = self._apply(self._delta, item.write)
+        if outcome.error is not None:
             return True
-        self._is_fresh = True
         self._size = self._delta.size()
         return self._size < self._flush_bytes
 
@@ -406,7 +406,6 @@ class BracketedDrain(Drain[W, R, F, V, S, C]):
         """Go on after a flush that stored nothing: each of its writes gets the error."""
         self.storage.frozen.clear()
         self.storage.written.mark.advance(self.epoch)
-        self._idle = self._delta
 
     def _leave(self, failure: BaseException | None) -> BaseException | None:
         """Leave the bracket; what is written stays written if that fails."""

@@ -85,7 +85,7 @@ class Bracket(Protocol[C_co]):
         """
 
     def leave(self) -> None:
-        """Let the lock go. Called for each `enter` that returned; does nothing if it is not held.
+        """Release the lock. Called for each `enter` that returned; does nothing if it is not held.
 
         Called once more after an interrupt, such as KeyboardInterrupt, came out of it.
         """

@@ -348,7 +348,9 @@ class Drain(Generic[W, R, F, V, S, C]):
         started = None if self._start - 1 & SAMPLE_MASK else self._clock.monotonic()
         try:
             frozen, context = self._delta.freeze()
-            self._delta = new_delta(context)
+            if reason is not _BRACKET:
+                # A bracket begins with another of its own.
+                self._delta = new_delta(context)
             if started is not None:
                 self.storage.measured.freeze.add_s(self._clock.monotonic() - started)
         except BaseException as exc:

@@ -220,8 +220,8 @@ class WriteReceipt(msgspec.Struct, Generic[R], eq=False):
     # --- waiting for the outcome ---
 
     def _wait_outcome(self, item: Item[Any, R], deadline: float | None, level: Durability) -> None:
-        # Invariant: a waiter enters its name before it looks at the outcome, and
-        # the outcome is set before the names are read.
+        # Invariant: a waiter is registered before it reads the outcome, and the
+        # outcome is set before the waiters are read.
         item.channel.check_owner()
         expiry = item.channel.expiry(item)
         until = min((d for d in (deadline, expiry) if d is not None), default=None)

@@ -1,4 +1,4 @@
-"""A number that only rises, and those who wait for it."""
+"""A number that only rises, and its waiters."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from strandline.writes.waiter import Waiter
 class Watermark:
     """The last epoch that reached a level.
 
-    One thread at a time advances it. Invariant: a waiter enters its name
-    before it looks at the value, and the value is set before the names are
-    read, so no wake-up is lost and no lock is needed.
+    One thread at a time advances it. Invariant: a waiter is registered before
+    it reads the value, and the value is set before the waiters are read, so no
+    wake-up is lost and no lock is needed.
     """
 
     __slots__ = ("value", "waiters")
@@ -28,18 +28,18 @@ class Watermark:
         self.wake_reached()
 
     def wake_reached(self) -> None:
-        """Wake those whose epoch the mark has reached."""
+        """Wake the waiters whose epoch the mark has reached."""
         for wanted, waiter in tuple(self.waiters):
             if wanted <= self.value:
                 waiter.wake()
 
     def wake_all(self) -> None:
-        """Let everyone look again."""
+        """Wake every waiter."""
         for _, waiter in tuple(self.waiters):
             waiter.wake()
 
     def wake_leader(self) -> None:
-        """Wake one who still waits and can do the work."""
+        """Wake a waiter whose epoch is not reached and that can do the work."""
         for wanted, waiter in tuple(self.waiters):
             if wanted > self.value and waiter.leads:
                 waiter.wake()
@@ -47,7 +47,7 @@ class Watermark:
 
     @holding
     def awaited_by(self, waiter: Waiter, epoch: int) -> Iterator[None]:
-        """Enter `waiter` in the list for as long as the block runs."""
+        """Register `waiter` for as long as the block runs."""
         entry = (epoch, waiter)
         try:
             self.waiters.append(entry)

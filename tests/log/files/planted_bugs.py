@@ -205,7 +205,7 @@ CRASH_BUGS = [
     Bug(
         "a write is slots before it is in the file",
         PartitionWriter,
-        "_write",
+        "flush",
         "_.pwrite(_.segment.fd, ...)",
         "pass",
     ),

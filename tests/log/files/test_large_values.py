@@ -8,7 +8,7 @@ import pytest
 
 from strandline.io import SystemIo
 from strandline.log.draft import draft
-from strandline.stores.files.frame import LARGE_BYTES, encode_large_row, encode_row
+from strandline.stores.files.frame import LARGE_BYTES, encode_row, encode_rows
 from strandline.testing import FaultyIo
 from strandline.values import Event, FailedError, ValueKind
 from tests.logs import file_log
@@ -25,7 +25,7 @@ def test_pieces_are_what_one_row_is(key: str | None) -> None:
     for kind, value in ((ValueKind.BATCH, batch(0)), (ValueKind.BYTES, bytes(LARGE_BYTES))):
         drafted = draft(value, key, kind, 1 << 24)
 
-        assert b"".join(encode_large_row(drafted)) == encode_row(drafted)
+        assert b"".join(encode_row(drafted)) == encode_rows([drafted])
 
 
 def test_large_values_come_back_with_key_tenant_and_producer(tmp_path: Path) -> None:

@@ -19,10 +19,10 @@ from strandline.log.appending import Appends
 from strandline.stores.files import compiled_lane
 from tests.planting import Bug
 
-CALLS_MAX = 48
-MODULES_MAX = 21
+CALLS_MAX = 37
+MODULES_MAX = 20
 #: Of a log that is opened with `exclusive=True`.
-EXCLUSIVE_CALLS_MAX = 36
+EXCLUSIVE_CALLS_MAX = 29
 
 EVENT = sl.Event("placed", {"id": 7})
 

@@ -9,7 +9,6 @@ from strandline.log.chain import Chain, link
 from strandline.log.decide import decide, record_identities
 from strandline.log.draft import Draft
 from strandline.log.draft_columns import COLUMNS_MIN, size_of
-from strandline.log.history import EventBody
 from strandline.log.identities import Identities
 from strandline.log.store import AppendRequest, Placement
 from strandline.stores.files.columnar import Compression, encode_drafts
@@ -22,9 +21,7 @@ from strandline.stores.files.frame import (
     LARGE_BYTES,
     ROWS,
     FrameTerms,
-    Piece,
     encode_frame,
-    encode_large_row,
     encode_pieces,
     encode_row,
     encode_rows,
@@ -45,6 +42,7 @@ class Head:
         "clock",
         "compression",
         "crc",
+        "delta",
         "durable",
         "identities",
         "kind",
@@ -69,6 +67,8 @@ class Head:
         self.compression = compression
         #: Returns the writes that the partition can recognise at a time, up to `next`.
         self.identities: Final = identities
+        #: What takes the writes of a drain.
+        self.delta: AppendDelta | RefusingDelta
         #: Why nothing can be written now, if so.
         self.refusal: StrandlineError | None = None
         #: In a topic with a proof: its chain, and the value before `next`.
@@ -159,7 +159,7 @@ class AppendDelta:
             terms = terms or FrameTerms()
             terms.chain = value = self._chained(head.chain, drafts, now_us, terms.tenant)
         if count == 1:
-            kind, flags, body = ROWS, 0, _one_row(drafts[0])
+            kind, flags, body = ROWS, 0, encode_row(drafts[0])
         elif count < _COLUMNS_MIN or head.kind is ValueKind.BATCH:
             kind, flags, body = ROWS, 0, [encode_rows(drafts)]
         else:
@@ -200,13 +200,6 @@ class AppendDelta:
         for offset, draft in enumerate(drafts, self._head.next):
             value = link(value, chain.digest(offset, now_us, draft.key, tenant, draft.body))
         return value
-
-
-def _one_row(drafted: Draft) -> list[Piece]:
-    body = drafted[1]
-    if type(body) is not EventBody and len(body) >= LARGE_BYTES:
-        return encode_large_row(drafted)
-    return [encode_row(drafted)]
 
 
 def _frame_terms(write: AppendRequest, repeats: int) -> FrameTerms:

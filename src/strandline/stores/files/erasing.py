@@ -28,8 +28,8 @@ from strandline.stores.files.frame import (
 from strandline.stores.files.manifest import StoredSegment
 from strandline.stores.files.partition_writer import PartitionWriter
 from strandline.stores.files.place import SEGMENTS, Place
-from strandline.stores.files.segment import FRAMES_AT, SegmentFile
-from strandline.stores.files.succession import make_segment
+from strandline.stores.files.rewriting import begin_rewrite, write_segment
+from strandline.stores.files.segment import SegmentFile
 from strandline.stores.files.syncing import failing
 from strandline.values import ValueKind
 
@@ -94,25 +94,15 @@ def _hits(frame: Frame, place: Place, source: SegmentFile, key: str) -> int:
 def _rewrite(store: PartitionWriter, old: StoredSegment, key: str, note: Noting) -> int:
     """Rewrite one segment, unless it is replaced meanwhile; return how many were erased."""
     place = store.place
-    with failing(store.files), store.held() as manifest:
-        number = manifest.next_number
-        store.keep_identities()
-        store.change(next_number=number + 1)
-    epoch = manifest.epoch
-    fresh = StoredSegment(epoch.number, number, old.base)
-    identity = place.identity(manifest, fresh)
-    writing = _Rewriting(place, store.files.segment(manifest, old), key, identity.seed)
-    content = b"".join(writing.frames(old))
-    path = place.segment_path(fresh)
-    file = make_segment(place.io, path, identity.header(old.base) + content)
-    place.io.truncate(file.fd, FRAMES_AT + len(content))
-    place.io.sync(file.fd)
-    file.close()
+    manifest, fresh = begin_rewrite(store, old)
+    epoch, seed = manifest.epoch, place.identity(manifest, fresh).seed
+    writing = _Rewriting(place, store.files.segment(manifest, old), key, seed)
+    path, content = place.segment_path(fresh), b"".join(writing.frames(old))
     fresh = msgspec.structs.replace(
         old,
         epoch=fresh.epoch,
-        number=number,
-        position=FRAMES_AT + len(content),
+        number=fresh.number,
+        position=write_segment(place, manifest, fresh, content),
         size_bytes=old.size_bytes + writing.grown_bytes,
     )
     # Before the manifest names another one: a crash must not leave a file that nothing lists.

@@ -145,23 +145,20 @@ NO_HEADERS = b"{}"
 """How no headers are stored in an event; a frame leaves them out."""
 
 
-def encode_row(drafted: Draft) -> bytes:
-    """Return the body of a frame of one row."""
+def encode_row(drafted: Draft) -> list[Piece]:
+    """Return the body of a frame of one row; a large value is a piece of its own."""
     key, body, _ = drafted
     if type(body) is EventBody:
         kind, payload, headers, occurred = body
-        return _encode(
-            ((key, kind, payload, None if headers == NO_HEADERS else headers, occurred),)
-        )
-    return encode_rows((drafted,))
-
-
-def encode_large_row(drafted: Draft) -> list[Piece]:
-    """Return what `encode_row` does for a value of LARGE_BYTES or more, which is not copied."""
-    key, _, *size = _row(drafted)
-    value = drafted.body
+        return [
+            _encode(((key, kind, payload, None if headers == NO_HEADERS else headers, occurred),))
+        ]
+    if len(body) < LARGE_BYTES:
+        return [encode_rows((drafted,))]
+    # In pieces, so that the value is not copied.
+    size = _row(drafted)[2:]
     opening = _ONE_ROW + bytes((_ARRAY + 2 + len(size),)) + _encode(key)
-    return [opening + _BINARY.pack(_BINARY_32, len(value)), value, *map(_encode, size)]
+    return [opening + _BINARY.pack(_BINARY_32, len(body)), body, *map(_encode, size)]
 
 
 def encode_rows(drafts: Sequence[Draft]) -> bytes:

@@ -4,6 +4,7 @@ import contextlib
 import threading
 from collections.abc import Callable, Mapping
 from functools import partial
+from operator import attrgetter
 from typing import Any, Final, NoReturn
 from uuid import UUID
 
@@ -59,7 +60,7 @@ class Lane:
                 [_CHANNEL],
                 context=self.store.head,
                 snapshot=None,
-                delta=self.store.new_delta,
+                delta=attrgetter("delta"),
                 flusher=self.store,
                 bracket=self.store,
                 clock=files.place.clock,

@@ -159,12 +159,12 @@ class PartitionFiles:
             self._seen = None
 
     def close_files(self) -> None:
-        """Let go of every file."""
+        """Close every file."""
         with self._lock:
             self._let_go()
 
     def let_go_of(self, gone: Iterable[StoredSegment]) -> None:
-        """Let go of segments that were removed: an open file keeps its space."""
+        """Close segments that were removed: an open file keeps its space."""
         with self._lock:
             for each in gone:
                 self._segments.pop((each.epoch, each.number), None)

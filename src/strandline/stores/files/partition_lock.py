@@ -28,31 +28,40 @@ class PartitionLock:
         self._path = place.path(LOCK)
         self._file: OpenFile | None = None
         self._holder: OpenFile | None = None
-        self._identity: LockIdentity | None = None
+        #: Which lock file is open, or was last.
+        self.identity: LockIdentity
         self.is_held: bool = False
         self._name = b"%-20d\n" % os.getpid()
         self._never = threading.Event()
-
-    @property
-    def identity(self) -> LockIdentity:
-        """Which lock file is held."""
-        if self._identity is None:
-            assert self._file is not None
-            found = self._io.stat(self._file.fd)
-            self._identity = found.device, found.inode, found.changed_ns
-        return self._identity
 
     def handles(self) -> tuple[OpenFile, OpenFile | None] | None:
         """Return the lock file and that of its holder's name; None if it is not open."""
         return None if self._file is None else (self._file, self._holder)
 
-    def acquire(self, timeout_s: float, tail: OpenFile | None) -> None:
-        """Take the lock; UnavailableError that names the holder when the time is up.
+    def attempt(self) -> bool:
+        """Take the lock; False if it is not free."""
+        if self._file is None:
+            self._keep(OpenFile(self._io, self._path, "create"))
+        file = self._file
+        assert file is not None
+        # Set first: what an interrupt cuts short is released, too.
+        self.is_held = True
+        if not self._io.try_lock(file.fd):
+            self.is_held = False
+            if not file.is_in_place():
+                self.close_file()
+            return False
+        if file.is_in_place():
+            return True
+        # The file was removed or replaced while we waited.
+        self.close_file()
+        return False
+
+    def wait(self, timeout_s: float, tail: OpenFile | None) -> None:
+        """Take the lock once it is free; UnavailableError that names the holder when time is up.
 
         In the tail, a process is asked for it that keeps it between its appends.
         """
-        if self._try():
-            return
         clock = self._place.clock
         deadline = clock.monotonic() + timeout_s
         sleep_s, spins = _SLEEP_MIN_S, _SPINS
@@ -64,7 +73,7 @@ class PartitionLock:
             else:
                 clock.wait(self._never, min(sleep_s, max(0.0, deadline - clock.monotonic())))
                 sleep_s = min(2 * sleep_s, _SLEEP_MAX_S)
-            if self._try():
+            if self.attempt():
                 return
         pid = self.holder()
         raise UnavailableError(
@@ -75,18 +84,18 @@ class PartitionLock:
         )
 
     def _ask(self, tail: OpenFile | None) -> None:
-        # With each try: who takes the lock takes the request back.
+        # With each try: a process that takes the lock withdraws the request.
         if tail is not None:
             with contextlib.suppress(OSError):
                 self._io.pwrite(tail.fd, WANTED, WANTED_AT)
 
     def release(self) -> None:
-        """Let the lock go."""
+        """Release the lock."""
         if self._file is not None and self.is_held:
             try:
                 self._io.unlock(self._file.fd)
             except OSError:
-                # Closing lets go, too.
+                # Closing releases it, too.
                 self.close_file()
             # Last: an interrupted release is repeated.
             self.is_held = False
@@ -101,12 +110,12 @@ class PartitionLock:
             raise UnavailableError("the partition's files were replaced meanwhile, try again")
 
     def close_file(self) -> None:
-        """Let go of the file, and so of the lock."""
+        """Close the file, which releases the lock."""
         self.is_held = False
         if self._file is not None:
             self._file.close()
         # Its holder's name lies beside it, and is replaced with it.
-        self._file = self._identity = self._holder = None
+        self._file = self._holder = None
 
     def replace(self, unique: str) -> None:
         """Put a new lock file, held by us, in place of one whose holder does not let go."""
@@ -123,7 +132,7 @@ class PartitionLock:
             file.close()
             raise
         file.path = self._path
-        self._file = file
+        self._keep(file)
         self.is_held = True
 
     def name_holder(self) -> None:
@@ -143,21 +152,10 @@ class PartitionLock:
         holder.close()
         return int(text) if text.isdigit() else None
 
-    def _try(self) -> bool:
-        if self._file is None:
-            self._file = OpenFile(self._io, self._path, "create")
-        # Said before it is true: what an interrupt cuts short is released, too.
-        self.is_held = True
-        if not self._io.try_lock(self._file.fd):
-            self.is_held = False
-            if not self._file.is_in_place():
-                self.close_file()
-            return False
-        if self._file.is_in_place():
-            return True
-        # The file was removed or replaced while we waited.
-        self.close_file()
-        return False
+    def _keep(self, file: OpenFile) -> None:
+        found = self._io.stat(file.fd)
+        self.identity = found.device, found.inode, found.changed_ns
+        self._file = file
 
 
 def last_writer(place: Place) -> LogHolder | None:

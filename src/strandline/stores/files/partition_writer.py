@@ -39,6 +39,7 @@ from strandline.stores.files.tail import (
     FENCE_AT,
     NO_FENCE,
     TAIL_BYTES,
+    WANTED_AT,
     End,
     is_fenced,
     pack_end,
@@ -57,6 +58,8 @@ from strandline.values import (
 #: How long an owner goes on without a look at whether its files are still in their place.
 _OWN_CHECK_S = 0.01
 
+#: The slot of the fence while there is none, with what lies between it and the next.
+_NOT_FENCED = bytes(WANTED_AT - FENCE_AT)
 #: Stands for the thread that drains, among those that hold the partition.
 _DRAIN = object()
 # What makes a named tuple by name is slow, and one is made for each append.
@@ -95,13 +98,13 @@ class PartitionWriter:
         self._owned: OwnedEpoch | None = None
         #: Whether a newer writer has taken over what was ours alone, which is for good.
         self._is_fenced = False
-        #: Whether it is unknown which manifest is there: the next drain reads it.
+        #: Whether the files may not be what is known of them: the next drain reads them.
         self._is_stale = False
         self._end: End
         self._seed = 0
-        #: The tail as it is while no other process writes: its first two slots.
+        #: The tail as it is while no other process writes: its first slot, and those after it.
         self._end_raw = b""
-        self._durable_raw = b""
+        self._others_raw = b""
         self._window = IdentityWindow(files)
         self._head = Head(
             files.place.clock, files.place.kind, settings.compression, self._identities
@@ -109,7 +112,7 @@ class PartitionWriter:
         self.head: Final = self._head
         if files.place.is_proved:
             self._head.chain = files.place.chain
-        self._delta = AppendDelta(self._head)
+        self._delta = self._head.delta = AppendDelta(self._head)
         self._pid = os.getpid()
         #: What appends plain events in our place, between a `leave` and an `enter`.
         self.compiled: Final = compiled_lane(files, settings, self._lock, self._mutex, self._fenced)
@@ -118,10 +121,6 @@ class PartitionWriter:
         )
         #: Whether writes are queued, which nothing may overtake.
         self.has_queued: Callable[[], bool] = lambda: True
-
-    def new_delta(self, head: Head) -> AppendDelta | RefusingDelta:
-        """Return the delta of a drain."""
-        return self._delta if head.refusal is None else RefusingDelta(head, head.refusal)
 
     # --- the bracket ---
 
@@ -137,10 +136,10 @@ class PartitionWriter:
             if self._check_at > self._monotonic() and head.position < self._segment_bytes:
                 # Ours alone, and looked at a moment ago. A take-over is found by `flush`.
                 return head
-            head.refusal = None
+            head.refusal, head.delta = None, self._delta
             self._prepare(timeout_s)
         except (InvalidError, CorruptError) as error:
-            head.refusal = error
+            head.refusal, head.delta = error, RefusingDelta(head, error)
         except OSError as error:
             self.leave(holder)
             if self.files.has_failed_sync:
@@ -156,8 +155,8 @@ class PartitionWriter:
         if self._is_fenced:
             raise self._fenced()
         is_owner = self._lock.is_held
-        if not is_owner:
-            self._acquire(timeout_s)
+        if not is_owner and not self._lock.attempt():
+            self._wait_lock(timeout_s)
         if not self._is_current(is_owner=is_owner):
             if is_owner and self._owned is not None:
                 raise self._fenced()
@@ -179,6 +178,7 @@ class PartitionWriter:
         try:
             if self._is_stale:
                 self._owned = None
+                self._window.invalidate()
                 self._is_stale = False
             if self._owned is None or not self._settings.is_exclusive:
                 self._check_at = 0.0
@@ -197,7 +197,8 @@ class PartitionWriter:
         """Let the core append, while nothing stands against it."""
         if self._head.refusal or self.files.has_failed_sync:
             return
-        state = TailState(self._end_raw, self._durable_raw, self._space.end)
+        durable_raw = self._others_raw[: FENCE_AT - DURABLE_AT]
+        state = TailState(self._end_raw, durable_raw, self._space.end)
         compiled.arm(owned, self._head, self._seed, state, self._check_at)
         # After it: what is queued from now on holds it itself.
         if self.has_queued():
@@ -209,7 +210,8 @@ class PartitionWriter:
         if taken is None:
             return
         first = self._end.next
-        (self._end_raw, self._durable_raw, self._space.end), others_wrote = taken
+        (self._end_raw, durable_raw, self._space.end), others_wrote = taken
+        self._others_raw = durable_raw + _NOT_FENCED
         end = unpack_end(self._seed, self._end_raw)
         if compiled.lane.is_broken or end is None:
             self._owned = None
@@ -253,9 +255,9 @@ class PartitionWriter:
         assert self._owned is not None
         return self._owned.manifest
 
-    def _acquire(self, timeout_s: float) -> None:
+    def _wait_lock(self, timeout_s: float) -> None:
         try:
-            self._lock.acquire(timeout_s, self._owned and self._owned.tail)
+            self._lock.wait(timeout_s, self._owned and self._owned.tail)
         except UnavailableError:
             if not self._settings.takes_over or not self._may_wait:
                 raise
@@ -267,32 +269,28 @@ class PartitionWriter:
         if owned is None:
             return False
         raw = self._io.pread(owned.tail.fd, TAIL_BYTES, 0)
-        if is_fenced(raw):
-            return False
         # The lock was taken just now, after a look.
         if is_owner and not self._lock.is_in_place():
             return False
         if self._lock.identity != owned.manifest.lock:
             # The file was replaced: a process that holds the old one may still be writing.
             return False
-        if raw[:END_BYTES] != self._end_raw:
-            return self._take_over(owned, raw)
-        return raw[DURABLE_AT:FENCE_AT] == self._durable_raw or self._take_durable(raw)
+        if raw[DURABLE_AT:WANTED_AT] != self._others_raw and not self._take_durable(raw):
+            return False
+        return raw[:END_BYTES] == self._end_raw or self._take_over(owned, raw)
 
     def _take_durable(self, raw: bytes) -> bool:
-        """Take over how far it is durable; False if a sync has failed."""
+        """Take over how far it is durable; False if a sync has failed, or it is fenced."""
         durable = unpack_durable(self._seed, raw)
-        if durable is None or durable.is_failed:
+        if durable is None or durable.is_failed or is_fenced(raw):
             return False
-        self._durable_raw = raw[DURABLE_AT:FENCE_AT]
+        self._others_raw = raw[DURABLE_AT:WANTED_AT]
         self._head.durable = durable.next
         return True
 
     def _take_over(self, owned: OwnedEpoch, raw: bytes) -> bool:
         """Go on where others have come to in the same segment; False if it takes more."""
         end = unpack_end(self._seed, raw)
-        if raw[DURABLE_AT:FENCE_AT] != self._durable_raw and not self._take_durable(raw):
-            return False
         if (
             end is None
             or end.generation != owned.manifest.generation
@@ -352,7 +350,9 @@ class PartitionWriter:
             self._io.pwrite(owned.tail.fd, end, 0)
         raw = self._io.pread(owned.tail.fd, TAIL_BYTES, 0)
         self._set(owned.end, raw)
-        self._head.durable, self._durable_raw = owned.durable.next, raw[DURABLE_AT:FENCE_AT]
+        self._head.durable = owned.durable.next
+        # Not what may stand in the fence by now: the next drain has to see it.
+        self._others_raw = raw[DURABLE_AT:FENCE_AT] + _NOT_FENCED
 
     def _identities(self, now_us: int) -> Identities:
         """Return the writes that the partition can recognise at a time; under the lock."""
@@ -375,41 +375,36 @@ class PartitionWriter:
     # --- the flusher ---
 
     def flush(self, frozen: Frozen, epochs: range) -> None:  # noqa: ARG002 - Offsets suffice.
-        owned, start = self._owned, self._end.position
-        try:
-            self._write(frozen)
-        except BaseException as error:
-            # The head and the identities are ahead of the files: the next drain reads them.
-            self._owned = None
-            self._window.invalidate()
-            if isinstance(error, OSError) and is_full(error) and owned is not None:
-                self._space.clear(owned.segment.fd, start)
-                raise unavailable(error, owned.segment.path) from error
-            raise
-
-    def _write(self, frozen: Frozen) -> None:
-        owned = self._owned
+        owned, io = self._owned, self._io
         assert owned is not None
-        io = self._io
         contents = frozen.chunks if len(frozen.chunks) == 1 else gathered(frozen.chunks)
         start = at = self._end.position
-        if frozen.position > self._space.end:
-            self._space.have(owned.segment.fd, frozen.position, frozen.position - start)
-        for content in contents:
-            io.pwrite(owned.segment.fd, content, at)
-            at += len(content)
         _, boot, epoch, segment, _, first, _, low, _, _, _ = self._end
         about = (frozen.position, frozen.next, frozen.last_us, low, frozen.crc, self._pid)
-        self._end = end = _new(
-            End,
-            (owned.manifest.generation, boot, epoch, segment, *about, frozen.size_bytes),
-        )
-        self._end_raw = raw = pack_end(self._seed, end)
-        io.pwrite(owned.tail.fd, raw, 0)
+        # Until all is written, the head and the identities are ahead of the files.
+        self._is_stale = True
+        try:
+            if frozen.position > self._space.end:
+                self._space.have(owned.segment.fd, frozen.position, frozen.position - start)
+            for content in contents:
+                io.pwrite(owned.segment.fd, content, at)
+                at += len(content)
+            self._end = end = _new(
+                End,
+                (owned.manifest.generation, boot, epoch, segment, *about, frozen.size_bytes),
+            )
+            self._end_raw = raw = pack_end(self._seed, end)
+            io.pwrite(owned.tail.fd, raw, 0)
+        except OSError as error:
+            if not is_full(error):
+                raise
+            self._space.clear(owned.segment.fd, start)
+            raise unavailable(error, owned.segment.path) from error
         if io.pread(owned.tail.fd, len(NO_FENCE), FENCE_AT) != NO_FENCE:
             raise self._fenced()
         if self._window.is_used:
             self._window.wrote(first, frozen.next)
+        self._is_stale = False
         if self._notify.partitions:
             keep(self.files, owned.manifest.active, (first, start), frozen)
             self._notify(self.files, frozen.next, durable_only=False)
@@ -484,7 +479,7 @@ class PartitionWriter:
         self._is_stale = False
 
     def close(self) -> None:
-        """Let go of the lock and every file. The coordinator has stopped."""
+        """Release the lock and close every file. The coordinator has stopped."""
         if not Attempt(self._mutex, self._settings.lock_timeout_s):
             raise UnavailableError("a thread still changes the partition, close again later")
         try:

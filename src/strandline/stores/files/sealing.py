@@ -24,8 +24,8 @@ from strandline.stores.files.frame import (
 from strandline.stores.files.manifest import Manifest, StoredSegment
 from strandline.stores.files.partition_writer import PartitionWriter
 from strandline.stores.files.proving import value_after
-from strandline.stores.files.segment import FRAMES_AT, SegmentFile
-from strandline.stores.files.succession import make_segment
+from strandline.stores.files.rewriting import begin_rewrite, write_segment
+from strandline.stores.files.segment import SegmentFile
 from strandline.stores.files.syncing import failing
 from strandline.values import ValueKind
 
@@ -59,27 +59,17 @@ def _next(store: PartitionWriter) -> StoredSegment | None:
 def _rewrite(store: PartitionWriter, old: StoredSegment, compression: Compression | None) -> bool:
     """Rewrite one segment, unless it is trimmed or the partition taken over meanwhile."""
     place = store.place
-    with failing(store.files), store.held() as manifest:
-        number = manifest.next_number
-        store.keep_identities()
-        store.change(next_number=number + 1)
-    epoch = manifest.epoch
+    manifest, fresh = begin_rewrite(store, old)
+    epoch, seed = manifest.epoch, place.identity(manifest, fresh).seed
     assert old.end is not None
     assert old.position is not None
-    fresh = StoredSegment(epoch.number, number, old.base)
-    identity = place.identity(manifest, fresh)
     source = store.files.segment(manifest, old)
-    content = b"".join(_frames(source, old, place.kind, identity.seed, compression))
-    path = place.segment_path(fresh)
-    file = make_segment(place.io, path, identity.header(old.base) + content)
-    place.io.truncate(file.fd, FRAMES_AT + len(content))
-    place.io.sync(file.fd)
-    file.close()
+    content = b"".join(_frames(source, old, place.kind, seed, compression))
     fresh = msgspec.structs.replace(
         old,
         epoch=fresh.epoch,
-        number=number,
-        position=FRAMES_AT + len(content),
+        number=fresh.number,
+        position=write_segment(place, manifest, fresh, content),
         is_columnar=True,
         keeps_terms=True,
     )

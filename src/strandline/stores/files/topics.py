@@ -134,7 +134,7 @@ class FileTopics:
         return list(self._entries.values())
 
     def close_files(self) -> None:
-        """Let go of every file."""
+        """Close every file."""
         for entry in tuple(self._entries.values()):
             for files in entry.partitions:
                 files.close_files()

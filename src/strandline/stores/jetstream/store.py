@@ -195,13 +195,8 @@ class JetStreamStore:
 
     def follower(self, topic: EngineTopic, partition: int, start: int) -> FrameFollower | None:
         """See `log.parts.follower_of`."""
-        found = self._partition(topic, partition)
-        if found.announced(start) is None:
-            return None
-        kind, clock = topic.settings.value_kind, self._connection.clock
-        made = FrameFollower(topic.topic, partition, kind, found.announced, clock)
-        found.followers.add(made)
-        return made
+        found, clock = self._partition(topic, partition), self._connection.clock
+        return found.followers.follower(topic, partition, start, found.announced, clock)
 
     def read_batches(self, topic: EngineTopic, partition: int, wanted: ReadRange) -> RecordBatches:
         reader, span = self._span(topic, partition, wanted)

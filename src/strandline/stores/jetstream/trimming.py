@@ -25,7 +25,7 @@ class ReleasedRecords(NamedTuple):
 async def release(
     partition: JetStreamPartition, identities: PartitionIdentities, low: int, before: int
 ) -> ReleasedRecords:
-    """Raise the low-water mark to `low`, and let go of what lies before `before`.
+    """Raise the low-water mark to `low`, and remove what lies before `before`.
 
     The identities of what goes are stored with the new marks, in one change.
     """

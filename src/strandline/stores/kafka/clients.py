@@ -178,7 +178,7 @@ class KafkaClients:
                 tries.rest(error)
 
     def delete_before(self, place: MessagePlace, at: int) -> None:
-        """Let go of the messages before an offset."""
+        """Remove the messages before an offset."""
         records = TopicPartition(place.topic, place.number, at)
         with contextlib.suppress(GoneError):
             self._answered(self._admin.delete_records([records], request_timeout=_REQUEST_S))

@@ -149,7 +149,7 @@ class KeyedLog:
                 return outcome
 
     def _store_snapshot(self) -> None:
-        """Store everything again in one message, and let go of what came before."""
+        """Store everything again in one message, and remove what came before."""
         with self._moved:
             claim = self._state.next
             entries = {

@@ -193,13 +193,8 @@ class KafkaStore:
         """See `log.parts.follower_of`."""
         if topic.settings.source is not None:
             return None
-        found = self._partition(topic, partition)
-        if found.announced(start) is None:
-            return None
-        kind = topic.settings.value_kind
-        made = FrameFollower(topic.topic, partition, kind, found.announced, self._clock)
-        found.followers.add(made)
-        return made
+        found, clock = self._partition(topic, partition), self._clock
+        return found.followers.follower(topic, partition, start, found.announced, clock)
 
     def read_batches(self, topic: EngineTopic, partition: int, wanted: ReadRange) -> RecordBatches:
         kind, number = topic.settings.value_kind, Partition(partition)

@@ -32,7 +32,7 @@ class KafkaRelease(NamedTuple):
 def release(
     partition: KafkaPartition, identities: KafkaIdentities, low: int, before: int
 ) -> KafkaRelease:
-    """Raise the low-water mark to `low`, and let go of what lies before `before`."""
+    """Raise the low-water mark to `low`, and remove what lies before `before`."""
     while True:
         marks, end = partition.ends()
         target = max(marks.oldest, min(before, end.next))
@@ -47,7 +47,7 @@ def release(
                 marks, end = partition.ends()
             return KafkaRelease(marks, end, _delete(partition, marks, end))
         except GoneError:
-            # Another process has let go of more since.
+            # Another process has removed more since.
             partition.forget_places()
 
 
@@ -119,7 +119,7 @@ def _moved(
 
 
 def _delete(partition: KafkaPartition, marks: KafkaMarks, end: PartitionEnd) -> bool:
-    """Let go of messages that are not needed; False if the first has older records, too."""
+    """Remove messages that are not needed; False if the first has older records, too."""
     if end.checkpoint < 0:
         return True
     is_whole, at = True, end.checkpoint

@@ -156,7 +156,7 @@ class RemoteLane:
                 raise UnavailableError(
                     "the server did not take it in time", write=waiting.request, url=self._url
                 )
-        # It is under way, and no one can tell what will become of it.
+        # It was sent, and its outcome is not known.
 
     def _done_within(self, waiting: _Waiting) -> bool:
         done = threading.Event()

@@ -108,7 +108,7 @@ class StoreLock:
         self._lock_file(deadline)
 
     def release(self) -> None:
-        """Let the lock go; without effect for a thread that does not hold it."""
+        """Release the lock; without effect for a thread that does not hold it."""
         if self._owner != threading.get_ident():
             return
         try:
