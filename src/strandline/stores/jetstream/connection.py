@@ -134,6 +134,10 @@ class NatsConnection:
         """Have a coroutine run on the connection's loop; this does not block."""
         return self._loop.start(work)
 
+    def call(self, action: Callable[[], object]) -> None:
+        """Have the connection's loop call this; this does not block."""
+        self._loop.call(action)
+
     def close(self) -> None:
         """Close the connection and end the loop. May be repeated."""
         if not self.state.is_inherited:
@@ -188,7 +192,9 @@ class NatsConnection:
     ) -> Msg:
         """Send messages in order, and return the answer to the last; LostError if none comes."""
         token = str(next(self._numbers))
-        future: asyncio.Future[Msg] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Msg] = loop.create_future()
+        late: asyncio.TimerHandle | None = None
         self._answers[token] = future
         self._asked[token] = {subject for subject, _, _ in messages}
         try:
@@ -196,11 +202,11 @@ class NatsConnection:
             for subject, payload, headers in messages[:-1]:
                 await self._send(subject, payload, headers, "")
             await self._send(*messages[-1], reply)
-            async with asyncio.timeout(_REQUEST_S):
-                return await future
-        except TimeoutError as error:
-            raise LostError("no answer in time") from error
+            late = loop.call_later(_REQUEST_S, _give_up, future)
+            return await future
         finally:
+            if late is not None:
+                late.cancel()
             self._answers.pop(token, None)
             self._asked.pop(token, None)
             # Lost while it was still being sent, it has an error that no one takes.
@@ -442,6 +448,11 @@ class NatsConnection:
             else:
                 return
         raise no_jetstream(self.url)
+
+
+def _give_up(waiting: "asyncio.Future[Msg]") -> None:
+    if not waiting.done():
+        waiting.set_exception(LostError("no answer in time"))
 
 
 async def _end(client: Client) -> None:

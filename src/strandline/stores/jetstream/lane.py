@@ -51,8 +51,10 @@ class JetStreamLane:
         self._connection = connection = partition.connection
         self._queue = WaitingAppends(
             *(connection.state, connection.clock, connection.url, level),
-            start=lambda: connection.start(self._drain()),
+            start=lambda: connection.call(self._begin_drain),
         )
+        #: Held here: a loop has only weak references to its tasks.
+        self._draining: asyncio.Task[None] | None = None
         self.close = self._queue.close
         #: The end after the last append of this process, and how often the connection broke then.
         self._stored: StreamHead | None = None
@@ -89,6 +91,9 @@ class JetStreamLane:
         return min(_FRAME_BYTES, self._connection.max_payload // 2)
 
     # --- on the loop ---
+
+    def _begin_drain(self) -> None:
+        self._draining = asyncio.get_running_loop().create_task(self._drain())
 
     async def _drain(self) -> None:
         while batch := self._queue.taken():
