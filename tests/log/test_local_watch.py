@@ -2,11 +2,15 @@
 
 import asyncio
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from strandline.log import Log, Watch
+from strandline.log.follower import PartitionFollower
 from strandline.log.local_watch import LocalWatch
+from strandline.log.loop_tail import LoopTail
 from strandline.testing import FakeClock
 from strandline.testing.conformance_checks import started
 from strandline.values import ClosedError, Event, InvalidError
@@ -68,6 +72,41 @@ def test_a_hint_is_given_once_and_not_for_what_was_seen(log: Log, watch: LocalWa
 
     assert given == [1, 0]
     assert not watch.wait(0)
+
+
+class NothingComes:
+    """A follower that finds nothing, and says how long it was let wait."""
+
+    def __init__(self) -> None:
+        self.waited_s: list[float] = []
+
+    def wait(self, start: int, records_max: int, timeout_s: float) -> None:
+        del start, records_max
+        self.waited_s.append(timeout_s)
+
+    def wake(self) -> None:
+        pass
+
+
+def test_a_task_that_follows_is_woken_and_never_holds_its_loop(watch: LocalWatch) -> None:
+    follower, tail = NothingComes(), SimpleNamespace(waiting=set())
+    watch.follow_by(cast("PartitionFollower", follower))
+
+    async def follow() -> None:
+        async def once() -> object:
+            async with asyncio.timeout(PATIENCE_S):
+                return await watch.follow_on_loop(cast("LoopTail", tail), 0, 1, 2 * PATIENCE_S)
+
+        watch.wake()
+        assert await once() is None
+        waiting = asyncio.create_task(once())
+        await asyncio.sleep(0)
+        watch.wake()
+        assert await waiting is None
+
+    asyncio.run(follow())
+
+    assert follower.waited_s == [0.0, 0.0, 0.0]
 
 
 def test_its_time_wakes_it(watch: LocalWatch, clock: FakeClock) -> None:

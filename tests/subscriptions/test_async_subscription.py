@@ -176,3 +176,11 @@ def test_a_store_over_a_network_is_never_looked_at_on_the_loop() -> None:
     run(scenario())
 
     assert store.threads
+
+
+def test_async_with_gives_the_subscription_itself(steered: SteeredLog) -> None:
+    async def read() -> list[int]:
+        async with AsyncSubscription(subscribe(steered.as_log(), "orders")) as orders:
+            return [record.offset for record in [await orders.next(0)] if record is not None]
+
+    assert run(read()) == [0]

@@ -10,6 +10,7 @@ import pytest
 import strandline as sl
 from strandline.log import parts_of, stored_queues
 from strandline.subscriptions import SharedConsumer, queue_store
+from strandline.subscriptions.queue_state import Lease, QueueState, cut_to
 from strandline.testing import FakeClock
 
 
@@ -179,6 +180,15 @@ def test_a_queue_of_an_earlier_version_goes_on(log: sl.Log) -> None:
     without_seek_ids(log)
     log.seek("jobs", "workers", 0, 9)
     assert took(join(log)) == from_(9)
+
+
+def test_a_queue_keeps_what_is_left_of_a_partition_that_has_lost_records() -> None:
+    kept, lost = Lease(8, 1, 0, "member"), Lease(13, 1, 0, "member")
+    state = QueueState(7, 14, ((9, 12),), (kept, lost), cursor=7)
+
+    assert cut_to(state, 14) is state
+    assert cut_to(state, 10) == QueueState(7, 10, ((9, 10),), (kept,), cursor=7)
+    assert cut_to(state, 5) == QueueState(5, 5, cursor=5)
 
 
 def test_a_copy_is_where_the_queue_was_put(tmp_path: Path) -> None:

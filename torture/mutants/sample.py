@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
-from itertools import chain, zip_longest
+from itertools import chain, islice, zip_longest
 
 import msgspec
 import pytest
@@ -16,7 +16,7 @@ from tools.this_run import ROOT, this_run
 from torture.mutants.changes import Change, changes
 from torture.mutants.coverage import cover
 from torture.mutants.outcomes import Name, Outcome, load, load_explained, save
-from torture.mutants.trial import functions_of, mutated, noticed_by
+from torture.mutants.trial import Codes, functions_of, mutated, noticed_by
 
 SOURCE = ROOT / "src" / "strandline"
 ROOMS = ("writes", "log", "subscriptions")
@@ -95,16 +95,20 @@ class Sample:
             left = {name for name, last in survivors.items() if last < stage}
             return [mutant for name, mutant in found.items() if name in left]
         again = survivors if self._is_again else {}
-        following = [name for name in found if name not in outcomes][: FULL - len(outcomes)]
+        new = (name for name in found if name not in outcomes and self._codes(found[name]))
+        following = islice(new, max(0, FULL - len(outcomes)))
         return [found[name] for name in (*(name for name in found if name in again), *following)]
 
     def try_mutant(self, mutant: Mutant) -> tuple[bool, str | None]:
         """Return whether the mutant can be made, and the test that noticed it."""
-        source = self._sources[mutant.file]
-        codes = mutated(SOURCE / mutant.file, source, mutant.change, self._functions)
+        codes = self._codes(mutant)
         if not codes:
             return False, None
         return True, noticed_by(codes, list(self._chosen(mutant)))
+
+    def _codes(self, mutant: Mutant) -> Codes:
+        source = self._sources[mutant.file]
+        return mutated(SOURCE / mutant.file, source, mutant.change, self._functions)
 
     def _chosen(self, mutant: Mutant) -> Iterator[pytest.Item]:
         """Yield tests that run the line: in turn the one that runs least besides, and the

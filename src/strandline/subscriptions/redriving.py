@@ -120,7 +120,6 @@ def attempts(log: Log, topic: TopicName, offset: int) -> list[DeadLetter]:
 
     `offset` is that of one of them in the dead-letter topic; InvalidError if there is none.
     """
-    check_blocking(log)
     wanted = check_whole("offset", offset)
     every = list(dead_letters(log, topic))
     named = [letter for letter in every if letter.offset == wanted]
