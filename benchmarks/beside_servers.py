@@ -92,23 +92,22 @@ def _redis_tail(events: int, scratch: Path) -> float:
 
 
 def _delivered(opening: Opening, follow: Callable[..., None], events: int, scratch: Path) -> float:
-    with (
-        fresh(scratch) as path,
-        closing(opening(path, WRITTEN)) as store,
-        crew(follow, [(path, events)]) as (member,),
-    ):
-        member.recv()
-        begun = publish(store.append, samples(events))
-        return median(latencies_us(begun, [member.recv()]))
+    with fresh(scratch) as path, closing(opening(path, WRITTEN)) as store:
+        store.append(samples(1)[0])
+        with crew(follow, [(path, events)]) as (member,):
+            member.recv()
+            begun = publish(store.append, samples(events))
+            return median(latencies_us(begun, [member.recv()]))
 
 
 def _follow_redis(parent: Connection, path: Path, events: int) -> None:
     came: list[float] = []
     with closing(redis.RedisConnection(redis.socket_at(path))) as connection:
-        last = b"0"
+        read_after = partial(connection.call, "XREAD", "BLOCK", "60000", "STREAMS", redis.STREAM)
+        last = read_after(b"0")[0][1][0][0]
         parent.send("ready")
         while len(came) < events:
-            read = connection.call("XREAD", "BLOCK", "60000", "STREAMS", redis.STREAM, last)
+            read = read_after(last)
             for number, _ in read[0][1]:
                 came.append(now())
                 last = number
