@@ -25,6 +25,7 @@ _EVENTS = (
 )
 _REQUEST = b"POST /a HTTP/1.1\r\nContent-Length: 10\r\nX: y\r\n\r\n0123456789"
 _HEADERS = b'{"a":"","trace":"00-4bf92f3577b34da6-01","\xc3\xa9\\n":"\\u00e9\\"","z":"zz"}'
+_TEXTS = ("plain and long " * 20).encode(), "a €uro, an é and a 😀 each and every time".encode() * 4
 _SPLICES = (b'"', b"\\", b"{", b"}", b"[", b"]", b"\xff", b"\x00", b"\\u", b"e", b"-", b"9" * 20)
 
 
@@ -66,6 +67,7 @@ def run(seed: int) -> None:
         text = mutated(chosen, chosen.choice(_JSON))
         _decode(core, text)
         _check_json(core, text)
+        _texts(core, mutated(chosen, chosen.choice(_TEXTS)))
         _headers(core, mutated(chosen, _HEADERS))
         _request(core, mutated(chosen, _REQUEST))
         _events(core, mutated(chosen, chosen.choice(_EVENTS)))
@@ -129,6 +131,11 @@ def _check_json(core: Any, text: bytes) -> None:
             msgspec.json.decode(text)
         except (ValueError, msgspec.MsgspecError) as error:
             raise AssertionError(f"the core takes {text!r} for JSON") from error
+
+
+def _texts(core: Any, text: bytes) -> None:
+    offsets, *rest = _column(text)
+    assert core.are_texts(offsets, 8, *rest) == _is_text(text), text
 
 
 def _headers(core: Any, text: bytes) -> None:

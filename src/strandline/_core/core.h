@@ -23,7 +23,7 @@
 #endif
 
 /* Raised with each change of what Python and the core expect of each other. */
-#define CORE_INTERFACE 15
+#define CORE_INTERFACE 16
 
 #define LIKELY(condition) __builtin_expect(!!(condition), 1)
 #define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
@@ -72,6 +72,13 @@ void buffer_reset(Buffer *buffer);
 
 void crc32c_prepare(void);
 uint32_t crc32c(uint32_t seed, const void *data, size_t length);
+
+/* --- utf8.c --- */
+
+void utf8_prepare(void);
+bool is_utf8(const byte *text, size_t length);
+/* Whether a byte goes on with a character, and begins none. */
+static inline bool is_continuation(byte one) { return (one & 0xc0) == 0x80; }
 
 /* --- json_encode.c, json_decode.c, json_text.c --- */
 
@@ -151,7 +158,6 @@ Event *event_of_row(Unpacking *in);
 /* Whether `in` begins with a row that `event_of_row` can read; moves behind it. */
 bool event_row_is_plain(Unpacking *in);
 bool is_plain_kind(const byte *text, size_t length);
-bool is_utf8(const byte *text, size_t length);
 
 /* What `Event(...)` is given, borrowed; `headers` may be NULL. */
 typedef struct {
@@ -242,6 +248,10 @@ PyObject *sizes_of(PyObject *module, PyObject *args);
 PyObject *text_numbers(PyObject *module, PyObject *args);
 PyObject *are_json(PyObject *module, PyObject *args);
 PyObject *header_columns(PyObject *module, PyObject *args);
+
+/* --- text_check.c --- */
+
+PyObject *are_texts(PyObject *module, PyObject *args);
 
 /* --- reader.c --- */
 

@@ -71,6 +71,12 @@ def are_json(offsets: Any, first: int, count: int, content: Any, /) -> bool:
     They are UTF-8, which is not checked. False also for what only Python decides.
     """
 
+def are_texts(offsets: Any, width: int, first: int, count: int, content: Any, /) -> bool:
+    """Return whether texts lie in `content` one after the other, each of them UTF-8.
+
+    As above, with offsets of four or eight bytes. False also for what needs a closer look.
+    """
+
 def header_columns(
     offsets: Any, first: int, count: int, content: Any, /
 ) -> tuple[bytes, bytes, bytes, bytes, bytes] | NotImplementedType:
@@ -225,7 +231,7 @@ class Lane:
     Without these, and if it `may_map`, the tail is shared memory wherever that can be had; then
     the lock of a shared partition is kept from one append to the next, until another process
     asks for it, or until `disarm` or `close` (design 0121).
-    Without an `io`, it writes `ahead_bytes` of zeros behind the end when it comes there.
+    Without an `io`, it writes zeros behind the end as ReservedSpace does, `ahead_bytes` at most.
     """
 
     def __new__(

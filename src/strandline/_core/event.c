@@ -80,35 +80,6 @@ bool is_plain_kind(const byte *text, size_t length) {
     return true;
 }
 
-/* How long the character is that begins at `at`; 0 if none does. */
-static size_t character_length(const byte *at, size_t left) {
-    byte first = at[0];
-    if (first < 0x80) return 1;
-    size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
-    if (first < 0xc2 || first > 0xf4 || length > left) return 0;
-    for (size_t index = 1; index < length; index++)
-        if ((at[index] & 0xc0) != 0x80) return 0;
-    bool is_long = (first == 0xe0 && at[1] < 0xa0) || (first == 0xf0 && at[1] < 0x90);
-    bool is_half = first == 0xed && at[1] >= 0xa0;
-    bool is_beyond = first == 0xf4 && at[1] >= 0x90;
-    return is_long || is_half || is_beyond ? 0 : length;
-}
-
-bool is_utf8(const byte *text, size_t length) {
-    while (length) {
-        if (length >= 8 && !(read_u64(text) & 0x8080808080808080u)) {
-            text += 8;
-            length -= 8;
-            continue;
-        }
-        size_t step = character_length(text, length);
-        if (!step) return false;
-        text += step;
-        length -= step;
-    }
-    return true;
-}
-
 /* --- from what a caller passes --- */
 
 /* Where JSON is written. Nothing calls Python between writing it and copying from it. */

@@ -159,10 +159,11 @@ bool lane_pwrite(Lane *lane, int fd, const char *data, size_t length, int64_t at
 bool lane_pread(Lane *lane, int fd, char *data, size_t length, int64_t at);
 /* Lets other threads run; the caller has set `is_busy`. */
 bool lane_pwrite_large(Lane *lane, const char *data, size_t length, int64_t at);
+/* Have zeros behind `end`, which is beyond those there are, as ReservedSpace has them; false where
+ * Python has to reserve it. Lets other threads run; the caller has set `is_busy`. */
+bool lane_reserve(Lane *lane, int64_t end);
 /* Have the system begin to store what was written, so that a later sync finds little left. Lets
  * other threads run; the caller has set `is_busy`. */
-/* Have zeros behind `end`, as ReservedSpace has them; false where Python has to see to it. */
-bool lane_reserve(Lane *lane, int64_t end);
 void lane_start_writeback(Lane *lane, int64_t from, int64_t to);
 bool lane_try_lock(Lane *lane, bool *is_locked);
 /* Ask other processes for the lock, and wait a little; false if it cannot be had then. Lets

@@ -15,6 +15,8 @@ static const double WAIT_S = 0.005, GIVE_WAY_S = 0.00005;
 enum { SPINS = 16, PAUSE_US = 20 };
 /* How long a lane goes on without a look at whether the lock file is in its place. */
 static const double LOOK_S = 0.01;
+/* How many zeros are written ahead at least. */
+enum { STEP_MIN_BYTES = 64 * 1024 };
 
 /* Whether a call succeeded; its result is not needed. */
 static bool is_done(PyObject *result) {
@@ -71,16 +73,22 @@ static int write_zeros(int fd, int64_t from, int64_t length) {
     return failed;
 }
 
+/* See `step_bytes` in reserved_space.py. */
+static int64_t step_bytes(const Lane *lane, int64_t end) {
+    int64_t step = end / 2 > STEP_MIN_BYTES ? end / 2 : STEP_MIN_BYTES;
+    return step < lane->ahead_bytes ? step : lane->ahead_bytes;
+}
+
 bool lane_reserve(Lane *lane, int64_t end) {
 #ifdef __linux__
     if (lane->io != Py_None) return false;
     int fd = lane->segment_fd, failed;
-    int64_t from = lane->reserved > end ? lane->reserved : end, length = lane->ahead_bytes;
+    int64_t length = step_bytes(lane, end);
     /* The interpreter's lock is released, as in `lane_pwrite_large`. */
     Py_BEGIN_ALLOW_THREADS
-    failed = write_zeros(fd, from, length);
+    failed = write_zeros(fd, end, length);
     Py_END_ALLOW_THREADS
-    if (!failed) lane->reserved = from + length;
+    if (!failed) lane->reserved = end + length;
     return !failed;
 #else
     (void)lane, (void)end;

@@ -89,6 +89,7 @@ static PyMethodDef functions[] = {
     {"sizes_of", sizes_of, METH_VARARGS, NULL},
     {"text_numbers", text_numbers, METH_VARARGS, NULL},
     {"are_json", are_json, METH_VARARGS, NULL},
+    {"are_texts", are_texts, METH_VARARGS, NULL},
     {"header_columns", header_columns, METH_VARARGS, NULL},
     {"append_warm", (PyCFunction)(void *)append_warm, METH_FASTCALL, NULL},
     {"append_many_warm", (PyCFunction)(void *)append_many_warm, METH_FASTCALL, NULL},
@@ -141,6 +142,7 @@ PyMODINIT_FUNC PyInit_core(void) {
     PyObject *module = PyModule_Create(&definition);
     if (!module) return NULL;
     crc32c_prepare();
+    utf8_prepare();
     if (!appender_prepare() || !add_types(module) || !event_set_call()
         || PyModule_AddIntConstant(module, "INTERFACE", CORE_INTERFACE)) {
         Py_DECREF(module);

@@ -140,7 +140,7 @@ class AsyncLog:
         log = self._blocking
         if key is None and type(topic) is str:
             try:
-                warm = append_now(self, topic, value, terms)
+                warm: Receipt | None = _made_now(append_warm, self, topic, value, terms)
             except StrandlineError as error:
                 return AsyncReceipt(HandedOver.failed(error))
             if warm is not None:
@@ -409,5 +409,6 @@ def _made_now(append: Any, log: AsyncLog, topic: str, value: Any, terms: AppendT
     made = append(appenders, topic, value, terms, False)
     if made is NotImplemented:
         return None
-    log._looks.note(topic)
+    if topic not in log._looks.used:
+        log._looks.note(topic)
     return made

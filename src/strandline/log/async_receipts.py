@@ -86,7 +86,7 @@ class AsyncReceipt(msgspec.Struct, eq=False):
     def __await__(self) -> "Generator[Any, None, AsyncReceipt]":
         """Do what `wait()` does."""
         made = self._made
-        if self._block is None and isinstance(made, Receipt):
+        if type(made) is Receipt and self._block is None:
             return _at_once(self) if made._is_reached else _after_round(self, made)
         return self.wait().__await__()
 

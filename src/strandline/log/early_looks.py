@@ -22,19 +22,18 @@ class EarlyLooks:
     def __init__(self, look: Callable[[str], None]) -> None:
         self._look = look
         self._timers: dict[str, asyncio.TimerHandle] = {}
-        #: Topics that were appended to since the last look.
-        self._used: set[str] = set()
+        #: Topics that were appended to since the last look; no other is to be noted.
+        self.used: set[str] = set()
 
     def note(self, topic: str) -> None:
         """Note an append on the running loop."""
-        if topic not in self._used:
-            self._used.add(topic)
-            if topic not in self._timers:
-                self._plan(asyncio.get_running_loop(), topic)
+        self.used.add(topic)
+        if topic not in self._timers:
+            self._plan(asyncio.get_running_loop(), topic)
 
     def forget(self, topic: str) -> None:
         """Begin again with a topic: an append had to look, as after its loop was closed."""
-        self._used.discard(topic)
+        self.used.discard(topic)
         if (timer := self._timers.pop(topic, None)) is not None:
             timer.cancel()
 
@@ -48,8 +47,8 @@ class EarlyLooks:
 
     def _due(self, loop: asyncio.AbstractEventLoop, topic: str) -> None:
         del self._timers[topic]
-        if topic in self._used:
-            self._used.discard(topic)
+        if topic in self.used:
+            self.used.discard(topic)
             # A loop that is being closed takes no more work, and makes no more appends.
             with contextlib.suppress(RuntimeError):
                 loop.run_in_executor(None, self._look_quietly, topic)

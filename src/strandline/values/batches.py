@@ -6,11 +6,15 @@ validated may show memory of the process that reads it.
 """
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
+from strandline._core import IS_COMPILED
 from strandline.values.errors import InvalidError
+
+if TYPE_CHECKING or IS_COMPILED:
+    from strandline._core.core import are_texts
 
 SCHEMA_DEPTH_MAX: Final = 48
 """How deeply lists, maps and structs of a schema may nest.
@@ -27,6 +31,11 @@ Arrow stores any number of nulls in no byte at all, and a reader makes an object
 
 # The class of every type without parameters, and of no other.
 _FLAT: Final = pa.DataType
+
+#: How wide the offsets of texts are, by the number of their type.
+_OFFSET_BYTES: Final = {pa.string().id: 4, pa.large_string().id: 8}
+#: From so many rows on, the core looks at texts sooner than Arrow has.
+_MANY_ROWS: Final = 1_000
 
 # Besides ArrowException: what Arrow raises for a message that it cannot parse, for a
 # name that is no UTF-8, and for a length that no memory can hold.
@@ -81,7 +90,35 @@ def check_structure(batch: pa.RecordBatch) -> None:
 
 def check_content(batch: pa.RecordBatch) -> None:
     """Raise InvalidError unless every offset, index and text of the batch is valid."""
-    _validate(batch, full=True)
+    if not _is_surely_valid(batch):
+        _validate(batch, full=True)
+
+
+def _is_surely_valid(batch: pa.RecordBatch) -> bool:
+    """Whether a batch of many rows is valid; False for what only Arrow decides."""
+    if not IS_COMPILED or batch.num_rows < _MANY_ROWS:
+        return False
+    try:
+        batch.validate()
+        for column in batch.columns:
+            if not _has_texts(column):
+                column.validate(full=True)
+    except _UNREADABLE:
+        return False
+    return True
+
+
+def _has_texts(column: Any) -> bool:
+    """Whether a column, whose buffers are long enough, surely holds texts and nulls."""
+    width = _OFFSET_BYTES.get(column.type.id)
+    if width is None:
+        return False
+    validity, offsets, content = column.buffers()
+    if validity is not None:
+        # The bits as a column of their own: Arrow counts them.
+        bits = (pa.bool_(), len(column), [validity, validity], column.null_count, column.offset)
+        pa.Array.from_buffers(*bits).validate(full=True)
+    return are_texts(offsets, width, column.offset, len(column), content or b"")
 
 
 def _validate(batch: pa.RecordBatch, *, full: bool) -> None:

@@ -9,10 +9,22 @@ from strandline.stores.files.succession import RESERVE_MAX_BYTES, RESERVE_MIN_BY
 _LARGE_BYTES = 128 * 1024
 
 
+#: How many zeros are written at a time at least, where as many are allowed.
+_STEP_MIN_BYTES = 64 * 1024
+
+
 def ahead_bytes(place: Place, segment_bytes: int) -> int:
-    """Return how many zeros are written at a time."""
+    """Return how many zeros are written at a time at most."""
     ahead = RESERVE_MIN_BYTES if is_internal_name(place.topic.name) else segment_bytes // 64
     return min(RESERVE_MAX_BYTES, max(RESERVE_MIN_BYTES, ahead))
+
+
+def step_bytes(ahead: int, end: int) -> int:
+    """Return how many zeros to write behind `end`: half of what is there, `ahead` at most.
+
+    So a partition that gets little never has many, and one that gets much writes few times.
+    """
+    return min(ahead, max(_STEP_MIN_BYTES, end // 2))
 
 
 class ReservedSpace:
@@ -27,21 +39,18 @@ class ReservedSpace:
         self.end: int = 0
 
     def have(self, fd: int, position: int, size: int) -> None:
-        """Have space for `size` bytes up to `position`, and for more.
+        """Have space for `size` bytes up to `position`, which is beyond `end`, and for more.
 
         Where much is written at a time, that saves less than the zeros cost. OSError on a
         full disk, before anything of the write is there.
         """
         if not self._is_internal:
             self._reserve.replenish()
-        start = max(self.end, position)
-        if size >= _LARGE_BYTES:
-            self._io.preallocate(fd, position)
-            self.end = position
-            return
-        self._io.preallocate(fd, start + self._ahead)
-        self._io.pwrite(fd, bytes(self._ahead), start)
-        self.end = start + self._ahead
+        step = 0 if size >= _LARGE_BYTES else step_bytes(self._ahead, position)
+        self._io.preallocate(fd, position + step)
+        if step:
+            self._io.pwrite(fd, bytes(step), position)
+        self.end = position + step
 
     def clear(self, fd: int, position: int) -> None:
         """Leave no frame at `position`, where one may have been written in part."""
