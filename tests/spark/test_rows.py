@@ -2,6 +2,8 @@
 
 import subprocess
 import sys
+import weakref
+from collections.abc import Iterator
 from datetime import UTC, datetime
 
 import pyarrow as pa
@@ -9,6 +11,7 @@ import pytest
 
 import strandline as sl
 from strandline.predicates import PredicateError
+from strandline.spark.source.rows import merged
 from tests.spark.as_spark import Query, numbers, rows, source, table
 
 ORDERS = pa.schema([pa.field("id", pa.int32(), nullable=False), pa.field("price", pa.float64())])
@@ -207,3 +210,38 @@ def test_a_process_that_reads_columns_of_events_does_without_pandas(log: sl.Log,
 
     headers = [[("b", ""), ("é", "1")], *([[]] * 99)]
     assert done.stdout == f"{headers} False\n"
+
+
+class Frame(bytearray):
+    """Memory whose end can be seen."""
+
+
+def frames(seen: list[weakref.ref[Frame]], counts: list[int]) -> Iterator[pa.RecordBatch]:
+    """Yield one column each of frames that have more, with rising numbers."""
+    start = 0
+    for count in counts:
+        numbers = range(start, start + count)
+        frame = Frame(b"".join(number.to_bytes(8, "little") for number in numbers))
+        seen.append(weakref.ref(frame))
+        buffer = pa.py_buffer(frame)
+        del frame
+        column = pa.Array.from_buffers(pa.int64(), count, [None, buffer])
+        del buffer
+        batch = pa.record_batch([column], names=["n"])
+        del column
+        yield batch
+        del batch
+        start += count
+
+
+def test_small_batches_are_joined_and_hold_no_memory_of_their_frames() -> None:
+    seen: list[weakref.ref[Frame]] = []
+    joined = merged(frames(seen, [1, 2, 0, 3, 8, 2, 1]), 4)
+
+    first = next(joined)
+    # The generator itself still has the last.
+    assert [each() for each in seen[:-1]] == [None] * 3
+
+    found = [first, *joined]
+    assert [each.num_rows for each in found] == [6, 8, 3]
+    assert pa.Table.from_batches(found).column("n").to_pylist() == list(range(17))

@@ -54,14 +54,15 @@ class SourceRead:
     def read(self, split: Split) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a split."""
         with self.opened() as log:
-            yield from merged(self._converted(log, split), _ROWS_MIN)
+            found = self.format.batches(self._sifted(log, split), split.place.topic.name)
+            yield from merged(found, _ROWS_MIN)
 
-    def _converted(self, log: Log, split: Split) -> Iterator[pa.RecordBatch]:
+    def _sifted(self, log: Log, split: Split) -> Iterator[pa.RecordBatch]:
         for start, end in self.skipping.kept(log, split.place, split.start, split.end):
             for raw in self._raw(log, split.place, start, end):
                 seen = self.sieve.sifted(raw)
                 if seen.num_rows:
-                    yield self.format.batch(seen, split.place.topic.name)
+                    yield seen
 
     def _raw(
         self, log: Log, place: SourcePartition, start: int, end: int

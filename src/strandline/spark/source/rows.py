@@ -4,7 +4,7 @@ Everything here is Arrow, with exactly the types that Spark takes from a Python 
 it refuses any other without a cast.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -124,12 +124,14 @@ class RowFormat:
                 )
         return replace(self, names=tuple(wanted.names))
 
-    def batch(self, raw: pa.RecordBatch, topic: str) -> pa.RecordBatch:
-        """Return rows for Spark from a record batch of the log."""
+    def batches(self, raw: Iterable[pa.RecordBatch], topic: str) -> Iterator[pa.RecordBatch]:
+        """Yield rows for Spark from record batches of the log."""
         assert self.names is not None
         schema = _picked(self.available, self.names)
-        columns = [self._column(raw, field, topic) for field in schema]
-        return pa.RecordBatch.from_arrays(columns, schema=schema)
+        fields = list(schema)
+        for each in raw:
+            columns = [self._column(each, field, topic) for field in fields]
+            yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
     def _column(self, raw: pa.RecordBatch, field: pa.Field, topic: str) -> pa.Array:
         name = field.name
@@ -219,19 +221,27 @@ def batch_rows(record: Record, values: pa.Schema) -> pa.RecordBatch:
 
 
 def merged(batches: Iterator[pa.RecordBatch], rows_min: int) -> Iterator[pa.RecordBatch]:
-    """Yield the same rows in record batches that are not small, but for the last."""
+    """Yield the same rows in record batches that are not small, but for the last.
+
+    What is held is a copy of its columns. The frame that they are a part of goes at once, and
+    its memory is used for the next; memory that is new costs more than the copy.
+    """
     held: list[pa.RecordBatch] = []
     rows = 0
     for batch in batches:
-        if batch.num_rows:
-            held.append(batch)
+        if not held and batch.num_rows >= rows_min:
+            yield batch
+        elif batch.num_rows:
+            held.append(_copied(batch))
             rows += batch.num_rows
+        del batch
         if rows >= rows_min:
-            yield _joined(held)
+            yield pa.concat_batches(held)
             held, rows = [], 0
     if held:
-        yield _joined(held)
+        yield pa.concat_batches(held)
 
 
-def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+def _copied(batch: pa.RecordBatch) -> pa.RecordBatch:
+    # Arrow returns the one column of a single batch as it is.
+    return pa.concat_batches([batch, batch[:0]])
