@@ -147,6 +147,15 @@ def size_of(drafts: Sequence[Draft]) -> int:
     return sum([draft[2] for draft in drafts])
 
 
+def event_columns(drafts: Sequence[Draft]) -> tuple[Sequence[Any], ...] | None:
+    """Return keys, kinds, payloads, headers, times and sizes; None if these are no events."""
+    if isinstance(drafts, EventDrafts):
+        kinds, payloads, keys, headers, times = Event.columns(drafts.events)
+        return keys, kinds, payloads, headers, times, drafts.sizes
+    keys, bodies, sizes = zip(*drafts, strict=True)
+    return (keys, *zip(*bodies, strict=True), sizes) if isinstance(bodies[0], EventBody) else None
+
+
 def event_arrays(columns: Sequence[Sequence[Any]]) -> "list[pa.Array]":
     """Return keys, kinds, payloads, headers and times as the columns of a frame."""
     keys, kinds, payloads, headers, times = columns

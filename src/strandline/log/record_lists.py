@@ -1,13 +1,14 @@
 """Partitions that are lists of records in memory: how these come to be, and how they are read."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from itertools import repeat
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from strandline.log.chain import Chain, link
 from strandline.log.columns import RecordBatches
 from strandline.log.decide import PartitionHead, decide, record_identities
-from strandline.log.draft import load
+from strandline.log.draft import Draft, load
 from strandline.log.history import Body, History, Piece
 from strandline.log.ranges import ReadRange, check_range, count_within
 from strandline.log.record_batches import record_batches
@@ -31,6 +32,28 @@ class StoredRecord(NamedTuple):
     size_bytes: int
     #: The chain's value after this record; None in a topic without a proof.
     value: bytes | None
+
+
+class PlacedDrafts(NamedTuple):
+    """What an append stores: drafts, the offset of the first, and what they have in common."""
+
+    start: int
+    timestamp_us: int
+    tenant: Tenant | None
+    drafts: Sequence[Draft]
+    #: The chain's value after each; None in a topic without a proof.
+    values: Sequence[bytes] | None
+
+    def records(self) -> list[StoredRecord]:
+        """Return each as it is stored."""
+        start, stamp, tenant, drafts, values = self
+        after: Iterable[bytes | None] = repeat(None, len(drafts)) if values is None else values
+        return [
+            StoredRecord(Offset(offset), stamp, key, tenant, body, size_bytes, value)
+            for offset, ((key, body, size_bytes), value) in enumerate(
+                zip(drafts, after, strict=True), start
+            )
+        ]
 
 
 class RecordList(Protocol):
@@ -63,26 +86,36 @@ class RecordList(Protocol):
 R = TypeVar("R", bound=RecordList)
 
 
-def admit(
+def place(
     head: PartitionHead, request: AppendRequest, now_us: int, chain: Chain, value: bytes | None
-) -> tuple[Placement, Sequence[StoredRecord]]:
-    """Decide on an append: return its placement, and the records to store at the head's end.
+) -> tuple[Placement, PlacedDrafts]:
+    """Decide on an append: return its placement, and what to store at the head's end.
 
     `value` is the chain's value there; None in a topic without a proof. The head remembers
     the identities: a caller that fails to store the records discards it.
     """
     decision = decide(head, request, now_us)
     start, (stamp, originals) = head.next, decision
-    records = []
-    for offset, (key, body, size_bytes) in enumerate(request.drafts[len(originals) :], start):
-        if value is not None:
+    # A slice of all of them would be made of each.
+    drafts = request.drafts[len(originals) :] if originals else request.drafts
+    values: list[bytes] | None = None
+    if value is not None:
+        values = []
+        for offset, (key, body, _) in enumerate(drafts, start):
             value = link(value, chain.digest(offset, stamp, key, request.tenant, body))
-        records.append(
-            StoredRecord(Offset(offset), stamp, key, request.tenant, body, size_bytes, value)
-        )
-    if records:
+            values.append(value)
+    if drafts:
         record_identities(head, request, decision, start)
-    return Placement(start, stamp, originals), records
+    placement = Placement(start, stamp, originals)
+    return placement, PlacedDrafts(start, stamp, request.tenant, drafts, values)
+
+
+def admit(
+    head: PartitionHead, request: AppendRequest, now_us: int, chain: Chain, value: bytes | None
+) -> tuple[Placement, Sequence[StoredRecord]]:
+    """Do what `place` does, and return the records one by one."""
+    placement, placed = place(head, request, now_us, chain, value)
+    return placement, placed.records()
 
 
 class ListReads:

@@ -10,8 +10,9 @@ from uuid import UUID
 import psycopg
 
 from strandline.log.chain import Chain
+from strandline.log.draft_columns import size_of
 from strandline.log.open_state import closed_log
-from strandline.log.record_lists import StoredRecord, admit
+from strandline.log.record_lists import PlacedDrafts, place
 from strandline.log.store import AppendRequest, Placement, dropped
 from strandline.stores.closing import close_each
 from strandline.stores.postgres.database import Connection, EndListener, PostgresDatabase
@@ -183,7 +184,7 @@ class PartitionTransaction:
     def flush(self, frozen: "LaneDelta", epochs: range) -> None:
         """Store everything and commit."""
         del epochs
-        if not frozen.records:
+        if not frozen.placed:
             return
         head, before, self._last = frozen.head, self._last, None
         others: bool | None = True
@@ -208,11 +209,11 @@ class PartitionTransaction:
 
         None, and nothing stored, if the partition ends elsewhere.
         """
-        head, records = frozen.head, frozen.records
-        if is_copied(records, frozen.size()):
+        head, placed = frozen.head, frozen.placed
+        if is_copied(frozen.count, frozen.size()):
             return None
         try:
-            return self._statements.move_and_insert(head.connection, before, head.row, records)
+            return self._statements.move_and_insert(head.connection, before, head.row, placed)
         except psycopg.errors.SerializationFailure:
             return None
         except psycopg.Error as error:
@@ -231,14 +232,14 @@ class PartitionTransaction:
 
 def store_changes(database: PostgresDatabase, changes: "LaneDelta", *, commits: bool) -> None:
     """Send records, identities and the partition's state, in a transaction that has it locked."""
-    head, records = changes.head, changes.records
-    copies = is_copied(records, changes.size())
+    head, placed = changes.head, changes.placed
+    copies = is_copied(changes.count, changes.size())
     if copies:
         # Not inside a pipeline.
-        send_records(head.connection, database, head.row.slot, records, copies=True)
+        send_records(head.connection, database, head.row.slot, placed, copies=True)
     with head.connection.pipeline():
         if not copies:
-            send_records(head.connection, database, head.row.slot, records, copies=False)
+            send_records(head.connection, database, head.row.slot, placed, copies=False)
         if head.known is not None:
             head.known.store()
         head.connection.execute(database.sql(STORE), head.row.fields())
@@ -249,7 +250,7 @@ def store_changes(database: PostgresDatabase, changes: "LaneDelta", *, commits: 
 class LaneDelta:
     """Implements Delta: what one transaction is to store, also when it is frozen."""
 
-    __slots__ = ("_chain", "_database", "_decided", "_lock", "_size", "head", "records")
+    __slots__ = ("_chain", "_database", "_decided", "_lock", "_size", "count", "head", "placed")
 
     def __init__(
         self,
@@ -262,7 +263,8 @@ class LaneDelta:
         self._chain = chain
         self._lock = lock
         self.head = head
-        self.records: list[StoredRecord] = []
+        self.placed: list[PlacedDrafts] = []
+        self.count = 0
         self._size = 0
         self._decided: list[Decided] = []
 
@@ -279,7 +281,7 @@ class LaneDelta:
             except NotStoredError as error:
                 head.refusal = error.reason
                 self.refuse(error.reason)
-                self.records.clear()
+                self._clear()
                 raise error.reason from error
             self.decide_again()
         decided = Decided(write, self._admit(write))
@@ -289,21 +291,25 @@ class LaneDelta:
     def _admit(self, write: AppendRequest) -> Placement:
         head, database, row = self.head, self._database, self.head.row
         with translated(database.url):
-            placement, records = admit(head, write, database.clock.now_us(), self._chain, row.value)
-        if records:
-            grown = sum(record.size_bytes for record in records)
-            self.records += records
-            self._size += grown + _ROW_BYTES * len(records)
+            placement, placed = place(head, write, database.clock.now_us(), self._chain, row.value)
+        if count := len(placed.drafts):
+            grown = size_of(placed.drafts)
+            self.placed.append(placed)
+            self.count += count
+            self._size += grown + _ROW_BYTES * count
             row.size_bytes += grown
-            row.value = records[-1].value
-            row.high += len(records)
+            row.value = None if placed.values is None else placed.values[-1]
+            row.high += count
             row.last_us = placement.timestamp_us
         return placement
 
+    def _clear(self) -> None:
+        self.placed.clear()
+        self.count = self._size = 0
+
     def decide_again(self) -> None:
         """Place what was decided on another end, in the same order."""
-        self.records.clear()
-        self._size = 0
+        self._clear()
         for each in self._decided:
             each.placement = self._admit(each.request)
 

@@ -165,7 +165,7 @@ class PostgresOutbox:
         delta = LaneDelta(database, chain, head)
         for pending in each:
             pending.placement = delta.apply(pending.request).placement
-        if not delta.records:
+        if not delta.placed:
             return
         store_changes(database, delta, commits=False)
         seen = connection.execute(database.sql(_WITNESS), (row.slot, row.high - 1))

@@ -1,12 +1,14 @@
 """Reading records, a bounded page at a time."""
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any, Final, NamedTuple
 
 from strandline.log.draft import load
+from strandline.log.draft_columns import event_columns
 from strandline.log.history import Body, EventBody
 from strandline.log.ranges import count_within
-from strandline.log.record_lists import StoredRecord
+from strandline.log.record_lists import PlacedDrafts, StoredRecord
 from strandline.log.store import dropped
 from strandline.stores.postgres.database import Connection, PostgresDatabase
 from strandline.stores.postgres.partition_head import load_partition
@@ -175,15 +177,28 @@ def _dense(page: Sequence[StoredRecord], start: int) -> list[StoredRecord]:
     return [each for number, each in enumerate(page, start) if each.offset == number]
 
 
-def columns_of(records: Sequence[StoredRecord]) -> tuple[Sequence[Any], ...]:
+def columns_of(placed: Sequence[PlacedDrafts]) -> Sequence[Sequence[Any]]:
     """Return the columns of `COLUMNS` but the slot; key and kind are texts."""
-    offsets, stamps, keys, tenants, bodies, sizes, chained = zip(*records, strict=True)
-    kinds: Sequence[Any] = (None,) * len(records)
+    parts = [_columns(each) for each in placed]
+    if len(parts) == 1:
+        return parts[0]
+    return [list(chain.from_iterable(column)) for column in zip(*parts, strict=True)]
+
+
+def _columns(placed: PlacedDrafts) -> tuple[Sequence[Any], ...]:
+    start, stamp, tenant, drafts, chained = placed
+    count = len(drafts)
+    kinds: Sequence[Any] = (None,) * count
     headers = occurred_at_us = kinds
     values: Sequence[Any]
-    if isinstance(bodies[0], EventBody):
-        kinds, values, headers, occurred_at_us = zip(*bodies, strict=True)
+    found = event_columns(drafts)
+    if found is not None:
+        keys, kinds, values, headers, occurred_at_us, sizes = found
         headers = [None if each == _NO_HEADERS else each for each in headers]
     else:
+        keys, bodies, sizes = zip(*drafts, strict=True)
         values = [each if isinstance(each, bytes) else each.to_pybytes() for each in bodies]
-    return offsets, stamps, keys, tenants, kinds, values, headers, occurred_at_us, sizes, chained
+    return (
+        *(range(start, start + count), (stamp,) * count, keys, (tenant,) * count, kinds, values),
+        *(headers, occurred_at_us, sizes, (None,) * count if chained is None else chained),
+    )

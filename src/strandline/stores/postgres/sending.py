@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from struct import Struct
 from typing import Final
 
-from strandline.log.record_lists import StoredRecord
+from strandline.log.record_lists import PlacedDrafts
 from strandline.stores.postgres.arrays import (
     ByteaArray,
     EncodedArray,
@@ -63,16 +63,16 @@ _COPY_MIN: Final = 5_000
 _COPY_BYTES_MIN: Final = 16 * 1024 * 1024
 
 
-def is_copied(records: Sequence[StoredRecord], size_bytes: int) -> bool:
-    """Return whether records are too many, or too large, for one statement."""
-    return len(records) >= _COPY_MIN or size_bytes >= _COPY_BYTES_MIN
+def is_copied(count: int, size_bytes: int) -> bool:
+    """Return whether so many records are too many, or too large, for one statement."""
+    return count >= _COPY_MIN or size_bytes >= _COPY_BYTES_MIN
 
 
 def send_records(
     connection: Connection,
     database: PostgresDatabase,
     slot: int,
-    records: Sequence[StoredRecord],
+    placed: Sequence[PlacedDrafts],
     *,
     copies: bool,
 ) -> None:
@@ -81,11 +81,11 @@ def send_records(
     if copies:
         with cursor.copy(database.sql(_COPY)) as copy:
             copy.set_types(_COPY_TYPES)
-            for offset, stamp, key, tenant, kind, *rest in zip(*columns_of(records), strict=True):
+            for offset, stamp, key, tenant, kind, *rest in zip(*columns_of(placed), strict=True):
                 copy.write_row((slot, offset, stamp, _encoded(key), tenant, _encoded(kind), *rest))
     else:
         register_arrays(cursor)
-        cursor.execute(database.sql(_INSERT), (slot, *_arrays(records)))
+        cursor.execute(database.sql(_INSERT), (slot, *_arrays(placed)))
 
 
 class AppendStatements:
@@ -101,19 +101,20 @@ class AppendStatements:
         connection: Connection,
         before: PostgresPartition,
         after: PostgresPartition,
-        records: Sequence[StoredRecord],
+        placed: Sequence[PlacedDrafts],
     ) -> bool | None:
         """Store records and commit; return whether sessions listen.
 
         None, and nothing stored, if the partition does not end where it did before.
         """
+        count = after.high - before.high
         statement, values = (
-            (self._one, _row(records)) if len(records) == 1 else (self._many, _arrays(records))
+            (self._one, _row(placed)) if count == 1 else (self._many, _arrays(placed))
         )
         has_listener = statement.execute(
             connection,
             [
-                *(_int8(len(records)), _int8(after.size_bytes - before.size_bytes)),
+                *(_int8(count), _int8(after.size_bytes - before.size_bytes)),
                 *(_int8(after.last_us), after.value, _int8(before.slot), _int8(before.high)),
                 *(before.timeline.encode(), self._listening, *values),
             ],
@@ -121,13 +122,13 @@ class AppendStatements:
         return None if has_listener is None else has_listener != _FALSE
 
 
-def _arrays(records: Sequence[StoredRecord]) -> list[PackedArray]:
-    columns = zip(_ARRAYS, columns_of(records), strict=True)
+def _arrays(placed: Sequence[PlacedDrafts]) -> list[PackedArray]:
+    columns = zip(_ARRAYS, columns_of(placed), strict=True)
     return [kind.of(column) for kind, column in columns]
 
 
-def _row(records: Sequence[StoredRecord]) -> tuple[bytes | None, ...]:
-    columns = (column[0] for column in columns_of(records))
+def _row(placed: Sequence[PlacedDrafts]) -> tuple[bytes | None, ...]:
+    columns = (column[0] for column in columns_of(placed))
     offset, stamp, key, tenant, kind, value, headers, occurred_at_us, size_bytes, chained = columns
     return (
         *(_int8(offset), _int8(stamp), _encoded(key), _encoded(tenant), _encoded(kind), value),
