@@ -162,10 +162,11 @@ def test_a_loop_is_given_the_same(events: sl.Log) -> None:
 
 
 def test_pages_that_end_with_a_match_follow_each_other_without_a_poll() -> None:
-    with sl.open("memory:") as log:
+    clock = FakeClock()
+    with sl.open("memory:", clock=clock, retention=False) as log:
         log.create_topic("notes")
         fill(log, "notes", 0, 3)
-        with log.subscribe("notes", where="1 = 1", read_ahead=1, clock=FakeClock()) as notes:
+        with log.subscribe("notes", where="1 = 1", read_ahead=1, clock=clock) as notes:
             found = on_thread(lambda: [notes.next() for _ in range(3)]).result(PATIENCE_S)
 
     assert [each.offset for each in found] == [0, 1, 2]
