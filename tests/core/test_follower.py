@@ -19,8 +19,10 @@ from strandline.predicates import PredicateEvalError
 from strandline.subscriptions import pages
 from strandline.subscriptions.following import Following
 from strandline.subscriptions.screening import FEW_RECORDS
+from strandline.testing.conformance_checks import started
 from tests.core.plain import needs_core
 from tests.logs import file_log
+from tests.triggers.calls import wait_until
 
 pytestmark = [
     needs_core,
@@ -287,6 +289,33 @@ def test_a_subscription_with_a_predicate_follows_and_gets_what_matches(
 
     assert found == wanted
     assert sum(followed) >= len(bursts) / 2
+
+
+@pytest.mark.usefixtures("_never_polled")
+def test_a_record_that_does_not_match_is_left_out_also_if_it_comes_alone(log: Log) -> None:
+    with log.subscribe("t", start=2, where="payload >= 0") as subscription:
+        for _ in range(10):
+            reading = started(lambda: next(subscription).payload)
+            log.append("t", sl.Event("k", -1))
+            log.append("t", sl.Event("k", 1))
+
+            assert reading.result(PATIENCE_S) == 1
+
+
+@pytest.mark.usefixtures("_never_polled")
+def test_a_close_ends_a_loop_that_follows(log: Log) -> None:
+    subscription = log.subscribe("t", start=2)
+    for _ in range(3):
+        reading = started(lambda: next(subscription))
+        log.append("t", sl.Event("k"))
+        reading.result(PATIENCE_S)
+    waits = log.metrics().waits
+    rest = started(lambda: list(subscription))
+    wait_until(lambda: log.metrics().waits > waits)
+
+    subscription.close()
+
+    assert rest.result(PATIENCE_S) == []
 
 
 @pytest.mark.usefixtures("_never_polled")

@@ -61,7 +61,7 @@ def _is_ended(streams: ArrowStreams) -> bool:
 def test_streams_that_have_ended_or_failed_are_not_waited_for() -> None:
     streams = ArrowStreams(_QuickClock())  # type: ignore[arg-type] # Time alone is asked for.
     read = streams.reader(SCHEMA, iter([pa.record_batch([[1]], schema=SCHEMA)]))
-    failing = streams.reader(SCHEMA, _failing())
+    failing = streams.reader(SCHEMA, iter(_fail, None))
     streams.reader(SCHEMA, Gate().batches())
 
     assert read.read_all().num_rows == 1
@@ -80,9 +80,8 @@ def test_a_stream_that_is_half_read_is_waited_for() -> None:
         streams.end()
 
 
-def _failing() -> Iterator[pa.RecordBatch]:
+def _fail() -> pa.RecordBatch:
     raise ConnectionError
-    yield
 
 
 class _QuickClock:

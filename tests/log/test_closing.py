@@ -13,6 +13,7 @@ import strandline as sl
 from strandline.io import SystemIo
 from strandline.locks import Latch
 from strandline.log import Log
+from strandline.log.receipts import finish
 from strandline.writes import coordinator
 from tests.logs import file_log, sqlite_log
 from tests.writes.doubles import Call
@@ -77,3 +78,13 @@ def test_a_close_that_finds_a_thread_at_work_for_ever_raises_in_time(
     with contextlib.suppress(sl.StrandlineError):
         writing.result()
     log.close()
+
+
+def test_what_became_of_a_write_is_unknown_if_its_log_is_closed_while_it_waits() -> None:
+    def wait() -> None:
+        raise sl.ClosedError("the log was closed")
+
+    with pytest.raises(sl.UnknownError) as caught:
+        finish(wait)
+
+    assert isinstance(caught.value.__cause__, sl.ClosedError)

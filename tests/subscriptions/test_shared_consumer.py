@@ -12,6 +12,7 @@ import strandline as sl
 from strandline.locks import Signal
 from strandline.log import parts_of
 from strandline.subscriptions import Delivery, SharedConsumer
+from strandline.subscriptions.left_leases import LeftLeases, member_id
 from strandline.subscriptions.pages import POLL_S
 from strandline.testing import FakeClock
 from strandline.triggers import dead_letters, redrive
@@ -133,6 +134,23 @@ def test_a_lease_that_runs_out_frees_the_record_and_its_holder_is_refused(
     assert list(dead_letters(log, "jobs")) == []
     quick.ack(again)
     assert log.cursor("jobs", "workers", 0) == 1
+
+
+def test_what_a_member_has_left_is_acked_unless_another_has_it(
+    log: sl.Log, join: Join, clock: FakeClock
+) -> None:
+    fill(log, 2)
+    gone, other = join(visibility_s=10), join()
+    first, second = took(gone, 2)
+    left = LeftLeases(log, log.topic("jobs"), "workers", None, member_id(gone))
+
+    for _ in range(2):
+        left.ack(first.record, first.count)
+    clock.advance(11)
+    assert numbers(took(other, 2)) == [1]
+
+    with pytest.raises(sl.ConflictError):
+        left.ack(second.record, second.count)
 
 
 def test_a_lease_is_extended_for_long_work(log: sl.Log, join: Join, clock: FakeClock) -> None:
