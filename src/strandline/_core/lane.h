@@ -47,7 +47,7 @@ typedef struct TailMap {
 typedef struct Lease {
     int state;          /* Changed by its lane and by the thread that ends idle ones. */
     int fd;             /* Of the lock file. */
-    double used_at;     /* When the last append that had it began. */
+    int64_t uses, seen; /* How many appends had it, and how many had when it was looked at. */
     uint64_t device, inode;
     struct Lease *next;
 } Lease;
@@ -137,8 +137,8 @@ void lane_end_lease(Lane *lane);
 bool lease_begin(Lease *lease, int lock_fd, uint64_t device, uint64_t inode);
 /* Have it for an append; false if it has ended, or is just being ended. */
 bool lease_use(Lease *lease);
-/* Let it be until the next append, after one that began at `now`. */
-void lease_keep(Lease *lease, double now);
+/* Let it be until the next append. */
+void lease_keep(Lease *lease);
 /* Whether it waits for the next append. */
 bool lease_is_kept(Lease *lease);
 /* Release the lock, unless that was done. */

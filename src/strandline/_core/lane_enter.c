@@ -99,7 +99,7 @@ static bool begin_lease(Lane *lane) {
 static void leave_shared(Lane *lane) {
     bool may_lease = lane->map && lane->is_armed;
     if (may_lease && (lane->is_leased ? may_keep(lane) : begin_lease(lane)))
-        lease_keep(&lane->lease, lane->now);
+        lease_keep(&lane->lease);
     else
         give_up_lock(lane);
 }

@@ -14,10 +14,9 @@
 #include <time.h>
 #include <unistd.h>
 
-/* After how long a lease that is not used ends. The thread looks when that may be so; after so
- * many looks at none it blocks until there is one. */
-static const double IDLE_S = 0.0015;
-enum { LOOKS_MAX = 20 };
+/* How often the thread looks: a lease that was not used between two looks ends. After so many
+ * looks at none it blocks until there is one. */
+enum { LOOK_NS = 1000000, LOOKS_MAX = 20 };
 /* What a lease is. USED: an append has it, and no other thread may end it. */
 enum { ENDED, KEPT, USED };
 
@@ -52,14 +51,12 @@ static void end_those(bool (*is_due)(Lease *, const void *), const void *about) 
     }
 }
 
-static double idle_at(const Lease *lease) {
-    double used_at;
-    __atomic_load(&lease->used_at, &used_at, __ATOMIC_RELAXED);
-    return used_at + IDLE_S;
-}
-
-static bool is_idle(Lease *lease, const void *now) {
-    return idle_at(lease) <= *(const double *)now;
+static bool is_idle(Lease *lease, const void *unused) {
+    (void)unused;
+    int64_t uses = __atomic_load_n(&lease->uses, __ATOMIC_RELAXED);
+    bool is_idle = uses == lease->seen;
+    lease->seen = uses;
+    return is_idle;
 }
 
 static bool is_of_file(Lease *lease, const void *about) {
@@ -68,17 +65,14 @@ static bool is_of_file(Lease *lease, const void *about) {
 }
 
 static void *end_idle(void *unused) {
+    const struct timespec pause = {0, LOOK_NS};
     for (int looks = 0;; looks++) {
-        double now = monotonic_s(), next = now + IDLE_S;
         pthread_mutex_lock(&mutex);
-        end_those(is_idle, &now);
-        for (const Lease *lease = leases; lease; lease = lease->next)
-            if (idle_at(lease) < next) next = idle_at(lease);
+        end_those(is_idle, NULL);
         if (leases) looks = 0;
         is_asleep = looks > LOOKS_MAX;
         while (is_asleep) pthread_cond_wait(&has_begun, &mutex);
         pthread_mutex_unlock(&mutex);
-        const struct timespec pause = {0, (long)((next > now ? next - now : IDLE_S) * 1e9)};
         nanosleep(&pause, NULL);
     }
     return unused;
@@ -122,8 +116,7 @@ bool lease_begin(Lease *lease, int lock_fd, uint64_t device, uint64_t inode) {
     pthread_mutex_lock(&mutex);
     bool may_begin = has_thread || start_thread();
     if (may_begin) {
-        *lease = (Lease){.state = USED, .fd = fd, .used_at = monotonic_s(), .device = device,
-                         .inode = inode, .next = leases};
+        *lease = (Lease){.state = USED, .fd = fd, .device = device, .inode = inode, .next = leases};
         leases = lease;
         if (is_asleep) pthread_cond_signal(&has_begun);
         is_asleep = false;
@@ -139,8 +132,8 @@ bool lease_use(Lease *lease) {
                                        __ATOMIC_SEQ_CST);
 }
 
-void lease_keep(Lease *lease, double now) {
-    __atomic_store(&lease->used_at, &now, __ATOMIC_RELAXED);
+void lease_keep(Lease *lease) {
+    __atomic_store_n(&lease->uses, lease->uses + 1, __ATOMIC_RELAXED);
     __atomic_store_n(&lease->state, KEPT, __ATOMIC_SEQ_CST);
 }
 
