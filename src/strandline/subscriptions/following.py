@@ -73,11 +73,7 @@ class Following:
         """Return the events that come in this time; None if there are none, or a look is due."""
         assert self.cursor is not None
         assert self._watch is not None
-        found = self._watch.follow(self.cursor.next, self._records_max, timeout_s)
-        if found is NotImplemented:
-            return self._found(found)
-        self._counts.reads += 1
-        return found  # type: ignore[no-any-return]
+        return self._found(self._watch.follow(self.cursor.next, self._records_max, timeout_s))
 
     async def wait_on_loop(self, timeout_s: float) -> list[Record] | None:
         """Do what `wait` does on the running event loop."""

@@ -218,13 +218,7 @@ class Pages:
         if (followed := self._followed()) is None:
             return None
         following, cursor, left_s = followed
-        # Not by `_wait_for`: for a thread that has just been woken, each call costs a microsecond.
-        records = None
-        try:
-            records = following.wait(left_s)
-        finally:
-            if not records:
-                self.look_everywhere()
+        records = self._wait_for(following, left_s)
         return self._take_first(cursor, records) if records else None
 
     async def follow_on_loop(self) -> Record | FailedRecord | None:
@@ -271,14 +265,12 @@ class Pages:
             self._put(cursor, records)
             return self.take_ready()
         record: Any = records[0]
-        offset = record.offset
         with self._lock:
-            is_next = cursor.next == offset and not cursor.markers
-            if cursor.is_removed or not is_next or self._page or self._page_end is not None:
+            is_next = cursor.next == record.offset and not cursor.markers
+            if cursor.is_removed or not is_next or not self.is_empty:
                 return None
-            cursor.deliver(offset)
-            if not cursor.is_queued:
-                self._cursors.queue(cursor)
+            cursor.deliver(record.offset)
+            self._cursors.queue(cursor)
         return record  # type: ignore[no-any-return]
 
     def close(self) -> None:
