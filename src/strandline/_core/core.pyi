@@ -72,10 +72,7 @@ def are_json(offsets: Any, first: int, count: int, content: Any, /) -> bool:
     """
 
 def are_texts(offsets: Any, width: int, first: int, count: int, content: Any, /) -> bool:
-    """Return whether texts lie in `content` one after the other, each of them UTF-8.
-
-    As above, with offsets of four or eight bytes. False also for what needs a closer look.
-    """
+    """Return whether such texts, with offsets of 4 or 8 bytes, surely are UTF-8 and in order."""
 
 def header_columns(
     offsets: Any, first: int, count: int, content: Any, /
