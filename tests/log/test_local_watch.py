@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
@@ -14,7 +15,7 @@ from strandline.log.loop_tail import LoopTail
 from strandline.testing import FakeClock
 from strandline.testing.conformance_checks import started
 from strandline.values import ClosedError, Event, InvalidError
-from tests.logs import memory_log
+from tests.logs import file_log, memory_log
 
 PATIENCE_S = 10.0
 
@@ -174,3 +175,15 @@ def test_a_time_that_is_none_is_refused(watch: LocalWatch, timeout_s: float) -> 
         watch.wait(timeout_s)
     with pytest.raises(InvalidError):
         asyncio.run(watch.wait_on_loop(timeout_s))
+
+
+def test_a_reader_is_notified_beside_one_that_watches_nothing_yet(tmp_path: Path) -> None:
+    with file_log(str(tmp_path / "log")) as log, file_log(str(tmp_path / "log")) as other:
+        log.create_topic("orders")
+        reader = log.watch()
+        reader.add("orders", 0, 0)
+        log.watch()
+
+        other.append("orders", Event("a"))
+
+        assert [hint.end for hint in reader.wait(PATIENCE_S)] == [1]

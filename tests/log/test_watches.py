@@ -298,16 +298,6 @@ def test_a_reader_that_listens_hands_over_to_the_thread(tails: Tails) -> None:
     assert follow(second, 10)[-1] == 10
 
 
-def test_a_reader_is_notified_beside_one_that_watches_nothing_yet(tails: Tails) -> None:
-    reader = tails.open()
-    reader.add("orders", 0, 0)
-    tails.open()
-
-    tails.write(0, 3)
-
-    assert follow(reader, 3) == [3]
-
-
 def test_what_was_there_before_is_hinted_at_at_once(tails: Tails) -> None:
     tails.write(1, 5)
     watch = tails.open()
