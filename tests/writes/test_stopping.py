@@ -136,6 +136,23 @@ def test_a_stop_finishes_everything_that_was_accepted(
     assert store.coordinator.metrics().queue_depth == {"one": 0, "two": 0}
 
 
+def test_a_pause_during_a_stop_holds_nothing_back(open_store: OpenStore) -> None:
+    """WD3: what is accepted is written, also if somebody pauses its channel meanwhile."""
+    store = open_store()
+    store.channel.pause()
+    receipts = [store.channel.try_write(Put(key, 7)) for key in ("a", "b")]
+    store.steps.apply.hold()
+
+    stopping = Call(store.coordinator.stop)
+    store.steps.apply.wait_held()
+    store.channel.pause()
+    store.steps.apply.let_go()
+    stopping.result()
+
+    assert store.rows == [Row("a", 0, 7), Row("b", 1, 7)]
+    assert {receipt.level for receipt in receipts} == {DURABLE}
+
+
 def test_a_stop_without_a_drain_answers_every_receipt(open_store: OpenStore) -> None:
     """WD3: stop(drain=False) refuses what is queued and still writes what was applied."""
     store = open_store()

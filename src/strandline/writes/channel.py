@@ -219,8 +219,12 @@ class Channel(Generic[W, R]):
     # --- pausing ---
 
     def pause(self) -> None:
-        """Take no more writes from the queue. Writes are still accepted, up to the bound."""
-        self._paused = True
+        """Take no more writes from the queue. Writes are still accepted, up to the bound.
+
+        Does nothing once the coordinator is being stopped, which takes what is held.
+        """
+        with self._drain.mutex:
+            self._paused = not self._drain.is_closed
 
     def resume(self) -> None:
         """Take writes again, those that were held first."""

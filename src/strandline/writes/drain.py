@@ -68,6 +68,8 @@ class Drain(Generic[W, R, F, V, S, C]):
         self.drain_pending: bool = False
         #: A write may be applied as it arrives, past the queues.
         self.is_direct: bool = False
+        #: Nothing more is accepted. Set under `mutex`.
+        self.is_closed: bool = False
         self._settings = settings
         self._flush_bytes = settings.flush_bytes
         self._new_delta = new_delta
@@ -77,7 +79,6 @@ class Drain(Generic[W, R, F, V, S, C]):
         self._ending = ending
         self._clock = clock
         self._started = False
-        self._closed = False
         self._is_disowned = False
         #: The first epoch that is not frozen, and whether any since was applied.
         self._start = 1
@@ -121,14 +122,14 @@ class Drain(Generic[W, R, F, V, S, C]):
     def close(self, deadline: float) -> None:
         """Accept nothing more."""
         with self.mutex:
-            self._closed = True
+            self.is_closed = True
         with self.held(deadline):
             self._set_direct()
 
     def check_open(self) -> None:
         """Raise unless writes are accepted. The caller holds `mutex`."""
         self._ending.check()
-        if self._closed:
+        if self.is_closed:
             raise ClosedError("the coordinator is being stopped, open the store again")
 
     def finish(self, deadline: float) -> None:
@@ -399,7 +400,7 @@ class Drain(Generic[W, R, F, V, S, C]):
     def _set_direct(self) -> None:
         self.is_direct = (
             self._started
-            and not self._closed
+            and not self.is_closed
             and not self.storage.is_backlogged
             and self._ending.reason is None
         )
