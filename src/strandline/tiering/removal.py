@@ -15,6 +15,7 @@ from strandline.tiering.object_store import ObjectStore, open_store, store_of
 from strandline.tiering.parquet import CopiedRows
 from strandline.tiering.routing import topic_folder
 from strandline.tiering.segment import (
+    GIVEN_UP,
     CopiedSegment,
     DeletionState,
     SegmentState,
@@ -56,6 +57,29 @@ def retire(
         if _changed(catalogue, segment, SegmentState.DELETE_FINISHED):
             deleted.append(segment)
     return deleted
+
+
+def give_up(
+    catalogue: SegmentCatalogue, segments: Sequence[CopiedSegment], error: Exception
+) -> None:
+    """Have begun copies in a store that does not answer make way for copies elsewhere.
+
+    They are deleted once it answers, since an upload may have come that far. The log has
+    the records: only what a finished copy holds is evicted.
+    """
+    now = [
+        known for place in {each.place for each in segments} for known in catalogue.segments(place)
+    ]
+    for segment in now:
+        if segment.store == segments[0].store and segment.state is SegmentState.COPY_STARTED:
+            with contextlib.suppress(RefusedError):
+                catalogue.change(segment, SegmentState.DELETE_STARTED, note=GIVEN_UP)
+    _logger.warning(
+        "the store %s has copies that are to be finished or deleted, the next run tries it "
+        "again: %s",
+        segments[0].store,
+        error,
+    )
 
 
 def _changed(
