@@ -11,7 +11,7 @@ from strandline.log.parts import check_dense
 from strandline.tiering.catalogue import SegmentCatalogue, saved_catalogue
 from strandline.tiering.compacting import COMPACT_BYTES, GRACE_S, merges_of, uniform_parts
 from strandline.tiering.copying import PIECE_BYTES, PIECE_RECORDS, CopyDraft, read_piece
-from strandline.tiering.delta import has_table, publish, require_deltalake
+from strandline.tiering.delta import check_columns, has_table, publish, require_deltalake
 from strandline.tiering.footer import Footer
 from strandline.tiering.object_store import ObjectStore, open_store, store_of
 from strandline.tiering.parquet import CopiedRows, digest_of
@@ -77,7 +77,7 @@ def tier(
     UnavailableError if the store fails: everything done so far counts, call again.
     CorruptError, with nothing done, if the catalogue has lost steps. InvalidError for an
     internal topic that is an only index, and with `delta` for batches that a Delta table
-    cannot hold, after they were copied.
+    cannot hold, which are not evicted.
     """
     piece_records = check_whole("piece_records", piece_records, 1)
     local_age_s = check_limit("local_age_s", local_age_s)
@@ -89,7 +89,7 @@ def tier(
         require_deltalake()
     with _begun(log, topic, store, catalogue, progress=progress, clock=clock) as (run, places):
         for place in places:
-            run.copy(place, piece_records, include_open=include_open)
+            run.copy(place, piece_records, include_open=include_open, is_table=delta)
             if compact_bytes is not None:
                 run.compact(place, compact_bytes)
         # Before anything is evicted: the only copy of a record is never out of the table,
@@ -246,13 +246,15 @@ class TieringRun:
 
     # --- copying ---
 
-    def copy(self, place: UserPartition, piece_records: int, *, include_open: bool) -> None:
+    def copy(
+        self, place: UserPartition, piece_records: int, *, include_open: bool, is_table: bool
+    ) -> None:
         """Copy every sealed run that has no finished copy."""
         for run in self.runs(place, piece_records, include_open=include_open):
-            self.copy_run(place, run)
+            self.copy_run(place, run, is_table=is_table)
 
-    def copy_run(self, place: UserPartition, run: CopyRun) -> None:
-        """Copy one of `runs`."""
+    def copy_run(self, place: UserPartition, run: CopyRun, *, is_table: bool = False) -> None:
+        """Copy one of `runs`; InvalidError for what no table can hold, if it is for one."""
         start = run.start
         while start < run.end:
             try:
@@ -260,6 +262,8 @@ class TieringRun:
             except TrimmedError as error:
                 start = error.oldest
                 continue
+            if is_table:
+                check_columns(piece.content)
             self._add(place, piece)
             start = piece.end
 
