@@ -247,7 +247,12 @@ class TieringRun:
     # --- copying ---
 
     def copy(
-        self, place: UserPartition, piece_records: int, *, include_open: bool, is_table: bool
+        self,
+        place: UserPartition,
+        piece_records: int,
+        *,
+        include_open: bool,
+        is_table: bool = False,
     ) -> None:
         """Copy every sealed run that has no finished copy."""
         for run in self.runs(place, piece_records, include_open=include_open):
