@@ -284,6 +284,24 @@ def test_trimmed_copies_in_a_store_that_is_gone_block_no_other_store(tmp_path: P
         assert gone.objects == {}
 
 
+def test_a_dropped_topic_in_a_store_that_is_gone_blocks_no_sweep(tmp_path: Path) -> None:
+    gone, objects = FaultyObjects(WRONG_URL), MemoryObjects()
+    with sl.open(f"file:{tmp_path / 'log'}") as log:
+        filled(log, topic="gone")
+        tier(log, "gone", gone, piece_records=7, include_open=True)
+        log.drop_topic("gone")
+        filled(log)
+        tier(log, "t", objects, include_open=True)
+        (name,) = objects.objects
+        objects.put(f"{name[:-12]}0000.parquet", b"torn")
+
+        assert sweep(log, objects) == 1
+
+        assert list(objects.objects) == [name]
+        sweep(log, gone)
+        assert gone.objects == {}
+
+
 def segments_of(log: sl.Log) -> list[CopiedSegment]:
     with SegmentCatalogue(log) as catalogue:
         catalogue.follow_all()

@@ -22,7 +22,7 @@ from strandline.tiering.segment import (
     UserPartition,
     partition_of,
 )
-from strandline.values import CorruptError, InvalidError, Topic
+from strandline.values import CorruptError, InvalidError, Topic, UnavailableError
 from strandline.views import RefusedError
 
 _logger = logging.getLogger("strandline")
@@ -165,7 +165,14 @@ def sweep(log: Log, store: str | ObjectStore, *, clock: Clock | None = None) -> 
         removed = 0
         for places in _by_topic(catalogue.places()).values():
             if _is_dropped(log, places[0]):
-                removed += _remove_topic(log, catalogue, places, opened)
+                try:
+                    removed += _remove_topic(log, catalogue, places, opened)
+                except (UnavailableError, InvalidError) as error:
+                    segments = [each for place in places for each in catalogue.segments(place)]
+                    if all(each.store == objects.url for each in segments):
+                        raise
+                    _logger.warning("%s is left to the next sweep: %s", places[0].topic, error)
+                    continue
                 _delete_table(objects, places[0].named())
         known = {
             segment.name
