@@ -62,6 +62,15 @@ def test_a_batch_comes_with_its_matching_rows_and_its_own_offset(batches: sl.Log
     assert [(r.offset, r.value["amount"].to_pylist()) for r in found] == [(0, [150]), (2, [200])]
 
 
+def test_rows_of_types_that_arrow_cannot_take_from_are_matched(log: sl.Log) -> None:
+    log.create_topic("views", value_kind=sl.ValueKind.BATCH)
+    log.append("views", pa.record_batch({"a": pa.array(["x", None, "y"], pa.string_view())}))
+
+    found = drained(log.subscribe("views", where="a = 'y'"))
+
+    assert [record.value.to_pylist() for record in found] == [[{"a": "y"}]]
+
+
 def test_a_batch_that_matches_as_a_whole_comes_as_it_is(batches: sl.Log) -> None:
     plain = drained(batches.subscribe("orders"))
 

@@ -40,8 +40,8 @@ class CrashError(Exception):
 class FaultyObjects(MemoryObjects):
     """Raises at the n-th call, before or after it is carried out."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, url: str = "memory:///tests") -> None:
+        super().__init__(url)
         self.calls: list[str] = []
         self.fail_at: int | None = None
         self.is_after = False

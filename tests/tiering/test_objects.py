@@ -22,7 +22,7 @@ from strandline.tiering import open_store, sweep, tier
 from strandline.tiering.object_store import ObstoreStore
 from strandline.values import InvalidError, UnavailableError, ValueKind
 from tests.tiering.faulty_store import MemoryObjects
-from tests.tiering.tiered import filled, opened
+from tests.tiering.tiered import filled, move, opened
 
 ROOT = Path(__file__).parents[2]
 
@@ -266,3 +266,36 @@ def test_batches_become_columns_and_only_those_that_parquet_would_change_are_pac
         assert found[2].equals(odd)
         assert str(found[1].to_pydict()) == str(plain.to_pydict())
         assert pa.table(log.read_batches("b", 0, 0)).num_rows == 7
+
+
+LONG = "longer than what a view holds itself"
+VIEWS = {
+    "text": pa.array([LONG, None, "c"], pa.string_view()),
+    "bytes": pa.array([LONG.encode(), b"b", None], pa.binary_view()),
+    "list": pa.array([[LONG, None], None, []], pa.list_(pa.string_view())),
+    "struct": pa.array([{"a": LONG}, {"a": None}, None], pa.struct([("a", pa.string_view())])),
+    "map": pa.array([[("k", LONG)], [], None], pa.map_(pa.string_view(), pa.string_view())),
+    "dictionary": pa.DictionaryArray.from_arrays([0, None, 0], pa.array([LONG], pa.string_view())),
+    "runs": pa.RunEndEncodedArray.from_arrays([2, 3], [LONG, "b"]),
+}
+
+
+@pytest.mark.parametrize("is_proved", [False, True])
+@pytest.mark.parametrize("name", VIEWS)
+def test_batches_of_types_that_arrow_cannot_take_from_are_read_from_the_tier(
+    tmp_path: Path, name: str, *, is_proved: bool
+) -> None:
+    batch = pa.record_batch({"a": VIEWS[name]})
+    wider = pa.record_batch({"a": VIEWS[name], "n": [1, 2, 3]})
+    values = [batch, batch.slice(1, 2), wider, batch]
+    with opened("file", tmp_path) as log:
+        log.create_topic("t", value_kind=ValueKind.BATCH, proof=is_proved)
+        log.append_many("t", values)
+        move(log)
+
+        assert log.evict("t", 0, 0) == len(values)
+        found: list[Any] = [record.value for record in log.read("t", 0, 0)]
+        assert [each.schema for each in found] == [each.schema for each in values]
+        assert [each.to_pylist() for each in found] == [each.to_pylist() for each in values]
+        assert next(log.subscribe("t", start=sl.EARLIEST)).offset == 0
+        assert log.verify("t")[0].is_sound

@@ -230,7 +230,7 @@ BUGS = (
     ),
     _bug(TieredStore, "_going_on", "cast(...)", "wanted.start", a_reader_in_the_middle),
     _bug(Retention, "_first_within", "over, before = _, _", "before = 0", retention),
-    _bug(TieringRun, "settle", "self._retire(...)", "pass", a_deletion_that_fails),
+    _bug(TieringRun, "_settle_in_store", "self._retire(...)", "pass", a_deletion_that_fails),
     _bug(
         TieredReading,
         "_all_records",

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import strandline as sl
-from strandline.tiering import SegmentCatalogue, sweep
+from strandline.tiering import CopiedSegment, SegmentCatalogue, sweep, tier
 from strandline.tiering.segment import SegmentState, partition_of
 from strandline.values import UnavailableError
 from tests.tiering.faulty_store import CrashError, FaultyObjects, MemoryObjects
@@ -43,7 +43,8 @@ def test_a_fault_at_any_call_of_the_store_is_made_good_by_the_next_run(
     tmp_path: Path, error: Callable[[], Exception], *, is_after: bool
 ) -> None:
     calls = calls_of_a_run(tmp_path)
-    assert calls == 7  # A put and a get for each of three objects, and a look for a table.
+    # A look at the store, a put and a get for each of three objects, a look for a table.
+    assert calls == 8
     for number in range(1, calls + 1):
         objects = FaultyObjects()
         with opened("memory", tmp_path, objects) as log:
@@ -196,7 +197,7 @@ def test_a_copy_that_another_version_began_is_begun_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     objects = FaultyObjects()
-    objects.fail_at = 1
+    objects.fail_at = 2  # The put.
     with opened("file", tmp_path, objects) as log:
         records = filled(log)
         with pytest.raises(UnavailableError):
@@ -214,7 +215,7 @@ def test_what_was_uploaded_is_finished_even_if_the_log_can_no_longer_make_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     objects = FaultyObjects()
-    objects.fail_at = 2  # Uploaded, and not yet read back.
+    objects.fail_at = 3  # Uploaded, and not yet read back.
     with opened("file", tmp_path, objects) as log:
         records = filled(log)
         with pytest.raises(UnavailableError):
@@ -228,3 +229,80 @@ def test_what_was_uploaded_is_finished_even_if_the_log_can_no_longer_make_it(
         assert report.deleted == 0
         assert first < set(objects.objects)
         check_whole(log, records)
+
+
+WRONG_URL = "http://127.0.0.1:9/wrong"
+
+
+def test_a_store_that_does_not_answer_gets_no_step(tmp_path: Path) -> None:
+    with opened("file", tmp_path) as log:
+        records = filled(log)
+
+        with pytest.raises(UnavailableError, match="check its URL"):
+            tier(log, "t", WRONG_URL, include_open=True)
+
+        assert segments_of(log) == []
+        move(log)
+        check_whole(log, records)
+
+
+def test_a_copy_begun_in_a_store_that_is_gone_blocks_no_other_store(tmp_path: Path) -> None:
+    gone = FaultyObjects(WRONG_URL)
+    gone.fail_at, gone.is_after = 2, True  # Uploaded, and not yet read back.
+    with opened("file", tmp_path) as log:
+        filled(log)
+        with pytest.raises(UnavailableError):
+            tier(log, "t", gone, piece_records=7, include_open=True)
+
+        report = move(log)
+
+        assert (report.copied_records, report.evicted_records) == (20, 20)
+        assert log.evict("t", 0, 0) == 20
+        begun = [each for each in segments_of(log) if each.store == WRONG_URL]
+        assert [each.state for each in begun] == [SegmentState.DELETE_STARTED]
+        assert move(log).copied == 0
+        log.erase("t", key="k1")
+
+        # The store answers again.
+        assert tier(log, "t", gone).deleted == 1
+        assert gone.objects == {}
+        check_whole(log, list(log.read("t", 0, 0)))
+
+
+def test_trimmed_copies_in_a_store_that_is_gone_block_no_other_store(tmp_path: Path) -> None:
+    gone = FaultyObjects(WRONG_URL)
+    with sl.open(f"file:{tmp_path / 'log'}") as log:
+        filled(log)
+        tier(log, "t", gone, piece_records=7, include_open=True)
+        log.trim("t", 0, 20, force=True)
+        log.append("t", sl.Event("k", {"n": 20}))
+
+        report = tier(log, "t", (tmp_path / "cold").as_uri(), include_open=True, local_bytes=0)
+
+        assert report.evicted_records == 1
+        assert tier(log, "t", gone).deleted == 3
+        assert gone.objects == {}
+
+
+def test_a_dropped_topic_in_a_store_that_is_gone_blocks_no_sweep(tmp_path: Path) -> None:
+    gone, objects = FaultyObjects(WRONG_URL), MemoryObjects()
+    with sl.open(f"file:{tmp_path / 'log'}") as log:
+        filled(log, topic="gone")
+        tier(log, "gone", gone, piece_records=7, include_open=True)
+        log.drop_topic("gone")
+        filled(log)
+        tier(log, "t", objects, include_open=True)
+        (name,) = objects.objects
+        objects.put(f"{name[:-12]}0000.parquet", b"torn")
+
+        assert sweep(log, objects) == 1
+
+        assert list(objects.objects) == [name]
+        sweep(log, gone)
+        assert gone.objects == {}
+
+
+def segments_of(log: sl.Log) -> list[CopiedSegment]:
+    with SegmentCatalogue(log) as catalogue:
+        catalogue.follow_all()
+        return [each for place in catalogue.places() for each in catalogue.segments(place)]

@@ -13,6 +13,7 @@ from strandline.predicates.node import Node
 from strandline.predicates.order import parts_of
 from strandline.predicates.program import Program
 from strandline.predicates.single_row import RowTest, row_test
+from strandline.values.row_selection import filtered
 
 _NO: Final = pa.scalar(False)
 _ONE_MATCHES: Final = pa.array([True])
@@ -69,9 +70,9 @@ class Evaluation:
         for part, program in self._parts:
             if part.can_fail:
                 present = _present(left, part.columns())
-                rows, left = rows.filter(present), left.filter(present)
+                rows, left = rows.filter(present), filtered(left, present)
             found = self._run(program, left, rows)
-            rows, left = rows.filter(found), left.filter(found)
+            rows, left = rows.filter(found), filtered(left, found)
         return pc.is_in(every, value_set=rows)
 
     def _run(self, program: Program, batch: pa.RecordBatch, rows: pa.Array) -> Any:

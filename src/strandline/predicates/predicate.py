@@ -18,6 +18,7 @@ from strandline.values import InvalidError
 from strandline.values.arguments import check_instance, check_items, check_whole
 from strandline.values.batches import check_schema
 from strandline.values.names import check_text
+from strandline.values.row_selection import filtered
 
 if TYPE_CHECKING:
     from strandline.predicates.bounds import Bound
@@ -126,7 +127,7 @@ class Predicate:
     def filter(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the rows that match, in their order; raises what `matches` does."""
         checked = check_instance("batch", batch, pa.RecordBatch)
-        return checked.filter(self._evaluation.mask(checked))
+        return filtered(checked, self._evaluation.mask(checked))
 
     def __repr__(self) -> str:
         return f"Predicate({self._text!r})"

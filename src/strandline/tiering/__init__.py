@@ -13,8 +13,9 @@ from strandline.tiering.object_store import ObjectStore, open_store
 from strandline.tiering.pending_catalogue import PendingCatalogue
 from strandline.tiering.removal import sweep
 from strandline.tiering.segment import CopiedSegment, DeletionState, SegmentState, UserPartition
+from strandline.tiering.tier_report import TierReport, TierStep
 from strandline.tiering.tiered_store import Tier
-from strandline.tiering.tiering import TierReport, TierStep, compact, tier
+from strandline.tiering.tiering import compact, tier
 from strandline.tiering.worker import TieringWorker
 
 __all__ = [

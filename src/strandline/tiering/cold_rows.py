@@ -10,6 +10,7 @@ from strandline.tiering.arrow_parts import compute
 from strandline.tiering.parquet import OWN_COLUMNS, PACKED, CopiedRows
 from strandline.tiering.segment import UserPartition
 from strandline.values import Event, Offset, Partition, Record, Tenant, ValueKind
+from strandline.values.row_selection import taken
 
 #: What cutting and counting records needs.
 _PLACE_COLUMNS = ("_offset", "_row")
@@ -19,7 +20,7 @@ def records_of(rows: CopiedRows, batch: pa.RecordBatch, place: UserPartition) ->
     """Yield the records of one batch of `rows`."""
     if rows.about.value_kind is ValueKind.BATCH:
         values: list[object] = [value for _, value in rows.values(batch)]
-        batch = batch.filter(compute().equal(batch.column("_row"), 0))
+        batch = _firsts(batch)
     elif rows.about.value_kind is ValueKind.EVENT:
         values = list(_events(batch))
     else:
@@ -52,7 +53,7 @@ def entries_of(rows: CopiedRows, batch: pa.RecordBatch) -> Iterator[ColdEntry]:
     bodies: list[Body]
     if rows.about.value_kind is ValueKind.BATCH:
         bodies = list(_batch_bodies(rows, batch))
-        batch = batch.filter(compute().equal(batch.column("_row"), 0))
+        batch = _firsts(batch)
     elif rows.about.value_kind is ValueKind.EVENT:
         columns = (
             batch.column("kind").to_pylist(),
@@ -79,12 +80,17 @@ def _batch_bodies(rows: CopiedRows, batch: pa.RecordBatch) -> Iterator[bytes]:
         yield from batch.column(PACKED).to_pylist()
     else:
         for _, value in rows.values(batch):
-            yield stream_of(without_leftovers(value))
+            # A copy, with nothing of what the value was cut from. For a proof it must come out
+            # the same, byte for byte, so what `take` does not know is packed.
+            every = pa.arange(0, value.num_rows)
+            is_proved = rows.about.chain is not None
+            yield stream_of(value.take(every) if is_proved else taken(value, every))
 
 
-def without_leftovers(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return a copy with nothing of what the batch was cut from."""
-    return batch.take(pa.arange(0, batch.num_rows))
+def _firsts(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the log's own columns of the first row of each record."""
+    own = batch.select(list(OWN_COLUMNS))
+    return own.filter(compute().equal(own.column("_row"), 0))
 
 
 def stream_of(batch: pa.RecordBatch) -> bytes:

@@ -23,7 +23,7 @@ from strandline.tiering.parquet import (
 )
 from strandline.tiering.removal import retire
 from strandline.tiering.routing import topic_folder
-from strandline.tiering.segment import CopiedSegment, SegmentState, UserPartition
+from strandline.tiering.segment import GIVEN_UP, CopiedSegment, SegmentState, UserPartition
 from strandline.values import CorruptError, UnavailableError, ValueKind
 from strandline.views import RefusedError
 
@@ -78,7 +78,7 @@ class _CopyErasing:
             [
                 each
                 for each in found
-                if each.state is SegmentState.DELETE_STARTED
+                if (each.state is SegmentState.DELETE_STARTED and each.note_text != GIVEN_UP)
                 or each.id in replaced
                 or (each.predecessors and each.state is SegmentState.COPY_STARTED)
             ]

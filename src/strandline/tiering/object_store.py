@@ -203,7 +203,7 @@ def _translated(obstore: ModuleType, url: str, name: str | None = None) -> Itera
         ) from error
     except (errors.BaseError, OSError) as error:
         raise UnavailableError(
-            "the object store did not answer as it should, try again",
+            "the object store did not answer as it should, check its URL or try again",
             url=url,
             name=name,
             reason=str(error),

@@ -16,6 +16,7 @@ from strandline.tiering.arrow_parts import compute, parquet
 from strandline.tiering.field_statistics import DeclaredFields, FieldBounds
 from strandline.values import CorruptError, InvalidError, ValueKind
 from strandline.values.batches import decode_batch
+from strandline.values.row_selection import filtered
 from strandline.values.widening import fitted
 
 METADATA_KEY: Final = b"strandline"
@@ -267,7 +268,7 @@ class CopiedRows:
         numbers = self._schema_ids.take(records)
         # Of each schema all rows at once: only those have to fit its types.
         parts = {
-            number: as_published(batch.filter(compute().equal(numbers, number)), schema)
+            number: as_published(filtered(batch, compute().equal(numbers, number)), schema)
             for number, schema in self._value_schemas.items()
         }
         taken = dict.fromkeys(parts, 0)

@@ -15,13 +15,14 @@ from strandline.tiering.object_store import ObjectStore, open_store, store_of
 from strandline.tiering.parquet import CopiedRows
 from strandline.tiering.routing import topic_folder
 from strandline.tiering.segment import (
+    GIVEN_UP,
     CopiedSegment,
     DeletionState,
     SegmentState,
     UserPartition,
     partition_of,
 )
-from strandline.values import CorruptError, InvalidError, Topic
+from strandline.values import CorruptError, InvalidError, Topic, UnavailableError
 from strandline.views import RefusedError
 
 _logger = logging.getLogger("strandline")
@@ -56,6 +57,29 @@ def retire(
         if _changed(catalogue, segment, SegmentState.DELETE_FINISHED):
             deleted.append(segment)
     return deleted
+
+
+def give_up(
+    catalogue: SegmentCatalogue, segments: Sequence[CopiedSegment], error: Exception
+) -> None:
+    """Have begun copies in a store that does not answer make way for copies elsewhere.
+
+    They are deleted once it answers, since an upload may have come that far. The log has
+    the records: only what a finished copy holds is evicted.
+    """
+    now = [
+        known for place in {each.place for each in segments} for known in catalogue.segments(place)
+    ]
+    for segment in now:
+        if segment.store == segments[0].store and segment.state is SegmentState.COPY_STARTED:
+            with contextlib.suppress(RefusedError):
+                catalogue.change(segment, SegmentState.DELETE_STARTED, note=GIVEN_UP)
+    _logger.warning(
+        "the store %s has copies that are to be finished or deleted, the next run tries it "
+        "again: %s",
+        segments[0].store,
+        error,
+    )
 
 
 def _changed(
@@ -141,7 +165,14 @@ def sweep(log: Log, store: str | ObjectStore, *, clock: Clock | None = None) -> 
         removed = 0
         for places in _by_topic(catalogue.places()).values():
             if _is_dropped(log, places[0]):
-                removed += _remove_topic(log, catalogue, places, opened)
+                try:
+                    removed += _remove_topic(log, catalogue, places, opened)
+                except (UnavailableError, InvalidError) as error:
+                    segments = [each for place in places for each in catalogue.segments(place)]
+                    if all(each.store == objects.url for each in segments):
+                        raise
+                    _logger.warning("%s is left to the next sweep: %s", places[0].topic, error)
+                    continue
                 _delete_table(objects, places[0].named())
         known = {
             segment.name

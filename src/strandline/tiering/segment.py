@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from enum import IntEnum
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 import msgspec
@@ -26,6 +26,9 @@ class DeletionState(IntEnum):
     STARTED = 1
     FINISHED = 2
 
+
+GIVEN_UP: Final = "given up"
+"""The note of a copy whose store did not answer, so that another store has got the records."""
 
 _FOLLOWING = {
     SegmentState.COPY_STARTED: {SegmentState.COPY_FINISHED, SegmentState.DELETE_STARTED},

@@ -2,7 +2,6 @@
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import astuple, dataclass
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -12,11 +11,11 @@ from strandline.log.parts import check_dense
 from strandline.tiering.catalogue import SegmentCatalogue, saved_catalogue
 from strandline.tiering.compacting import COMPACT_BYTES, GRACE_S, merges_of, uniform_parts
 from strandline.tiering.copying import PIECE_BYTES, PIECE_RECORDS, CopyDraft, read_piece
-from strandline.tiering.delta import has_table, publish, require_deltalake
+from strandline.tiering.delta import check_columns, has_table, publish, require_deltalake
 from strandline.tiering.footer import Footer
 from strandline.tiering.object_store import ObjectStore, open_store, store_of
 from strandline.tiering.parquet import CopiedRows, digest_of
-from strandline.tiering.removal import retire, topic_places
+from strandline.tiering.removal import give_up, retire, topic_places
 from strandline.tiering.routing import topic_folder
 from strandline.tiering.segment import (
     CopiedSegment,
@@ -24,6 +23,7 @@ from strandline.tiering.segment import (
     UserPartition,
     partition_of,
 )
+from strandline.tiering.tier_report import TierReport, TierStep
 from strandline.values import (
     CorruptError,
     Durability,
@@ -36,41 +36,12 @@ from strandline.values.arguments import check_flag, check_limit, check_whole
 from strandline.views import RefusedError
 
 
-class TierStep(NamedTuple):
-    """What a run of tiering has just done."""
-
-    state: SegmentState
-    segment: CopiedSegment
-
-
 class CopyRun(NamedTuple):
     """Records [start, end) to be copied, and how many bytes of them may be in an object."""
 
     start: int
     end: int
     bytes_max: int | None
-
-
-@dataclass(slots=True)
-class TierReport:
-    """What a run of tiering came to."""
-
-    copied: int = 0
-    copied_records: int = 0
-    copied_bytes: int = 0
-    """Of the objects."""
-    evicted_records: int = 0
-    deleted: int = 0
-    damaged: int = 0
-    """Copies that were found damaged while the log still had the records."""
-    merged: int = 0
-    """Copies that were merged into larger ones."""
-
-    def with_added(self, other: "TierReport") -> "TierReport":
-        """Return what both came to."""
-        return TierReport(
-            *(mine + theirs for mine, theirs in zip(astuple(self), astuple(other), strict=True))
-        )
 
 
 def tier(
@@ -106,7 +77,7 @@ def tier(
     UnavailableError if the store fails: everything done so far counts, call again.
     CorruptError, with nothing done, if the catalogue has lost steps. InvalidError for an
     internal topic that is an only index, and with `delta` for batches that a Delta table
-    cannot hold, after they were copied.
+    cannot hold, which are not evicted.
     """
     piece_records = check_whole("piece_records", piece_records, 1)
     local_age_s = check_limit("local_age_s", local_age_s)
@@ -118,7 +89,7 @@ def tier(
         require_deltalake()
     with _begun(log, topic, store, catalogue, progress=progress, clock=clock) as (run, places):
         for place in places:
-            run.copy(place, piece_records, include_open=include_open)
+            run.copy(place, piece_records, include_open=include_open, is_table=delta)
             if compact_bytes is not None:
                 run.compact(place, compact_bytes)
         # Before anything is evicted: the only copy of a record is never out of the table,
@@ -203,6 +174,8 @@ class TieringRun:
         self._clock = clock
         #: The names of objects that this run has read back.
         self._verified: set[str] = set()
+        #: Whether the store has answered this run.
+        self._is_reached = False
         self.report: Final = TierReport()
 
     # --- what others left ---
@@ -210,14 +183,26 @@ class TieringRun:
     def settle(self, places: Sequence[UserPartition]) -> None:
         """Finish what another process began, and delete copies of what was trimmed."""
         self._catalogue.refresh()
+        listed = [each for place in places for each in self._catalogue.segments(place)]
+        for url in dict.fromkeys(each.store for each in listed):
+            segments = [each for each in listed if each.store == url]
+            try:
+                self._settle_in_store(places, segments)
+            except (UnavailableError, InvalidError) as error:
+                if url == self._store.url:
+                    raise
+                give_up(self._catalogue, segments, error)
+
+    def _settle_in_store(
+        self, places: Sequence[UserPartition], segments: Sequence[CopiedSegment]
+    ) -> None:
+        lows = {place: self._low(place) for place in places}
         old: list[CopiedSegment] = []
-        for place in places:
-            low = self._low(place)
-            for segment in self._catalogue.segments(place):
-                if segment.state is SegmentState.DELETE_STARTED or segment.end <= low:
-                    old.append(segment)
-                elif segment.state is SegmentState.COPY_STARTED:
-                    self._go_on(segment)
+        for segment in segments:
+            if segment.state is SegmentState.DELETE_STARTED or segment.end <= lows[segment.place]:
+                old.append(segment)
+            elif segment.state is SegmentState.COPY_STARTED:
+                self._go_on(segment)
         self._retire(places, old)
 
     def remove_merged(self, places: Sequence[UserPartition], grace_s: int) -> None:
@@ -261,13 +246,20 @@ class TieringRun:
 
     # --- copying ---
 
-    def copy(self, place: UserPartition, piece_records: int, *, include_open: bool) -> None:
+    def copy(
+        self,
+        place: UserPartition,
+        piece_records: int,
+        *,
+        include_open: bool,
+        is_table: bool = False,
+    ) -> None:
         """Copy every sealed run that has no finished copy."""
         for run in self.runs(place, piece_records, include_open=include_open):
-            self.copy_run(place, run)
+            self.copy_run(place, run, is_table=is_table)
 
-    def copy_run(self, place: UserPartition, run: CopyRun) -> None:
-        """Copy one of `runs`."""
+    def copy_run(self, place: UserPartition, run: CopyRun, *, is_table: bool = False) -> None:
+        """Copy one of `runs`; InvalidError for what no table can hold, if it is for one."""
         start = run.start
         while start < run.end:
             try:
@@ -275,6 +267,8 @@ class TieringRun:
             except TrimmedError as error:
                 start = error.oldest
                 continue
+            if is_table:
+                check_columns(piece.content)
             self._add(place, piece)
             start = piece.end
 
@@ -355,6 +349,11 @@ class TieringRun:
             changed_at_us=self._clock.now_us(),
             merges=merges,
         )
+        if not self._is_reached:
+            # A store that does not answer gets no step: it may be a wrong URL, and what is
+            # begun there could be neither finished nor deleted.
+            self._store.get(segment.name)
+            self._is_reached = True
         try:
             self._catalogue.add(segment)
         except RefusedError:

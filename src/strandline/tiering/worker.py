@@ -10,7 +10,8 @@ from strandline.locks import Latch, start_thread
 from strandline.log import Log, TopicName
 from strandline.tiering.object_store import ObjectStore, store_of
 from strandline.tiering.segment import SegmentState
-from strandline.tiering.tiering import TierReport, TierStep, tier
+from strandline.tiering.tier_report import TierReport, TierStep
+from strandline.tiering.tiering import tier
 from strandline.values import (
     StrandlineError,
     Topic,

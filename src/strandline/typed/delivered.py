@@ -16,6 +16,7 @@ from strandline.values import InvalidError, Offset, Partition, Record, Tenant, V
 from strandline.values.names import check_text
 from strandline.values.prompt import prompt_text
 from strandline.values.record import with_value
+from strandline.values.row_selection import filtered
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +106,7 @@ class VisibleRows:
         rows = pa.arange(0, batch.num_rows)
         if self._predicate is not None:
             matching = self._predicate.matches(batch)
-            batch, rows = batch.filter(matching), rows.filter(matching)
+            batch, rows = filtered(batch, matching), rows.filter(matching)
             if not batch.num_rows:
                 return None
         if batch is not value:

@@ -4,6 +4,7 @@ The table is opened to other writers by a commit, and then worked on by delta-rs
 """
 
 import logging
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,9 @@ import pytest
 from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError
 
+import strandline as sl
 from strandline.tiering import compact
+from strandline.tiering.delta import checkpoints
 from strandline.tiering.delta.transaction_log import TransactionLog, commit_store
 from strandline.tiering.routing import topic_folder
 from strandline.values import CorruptError
@@ -161,10 +164,67 @@ def test_a_commit_that_no_one_can_read_is_named_with_what_to_do(tmp_path: Path) 
         folder = f"{topic_folder(log.topic('t'))}/_delta_log"
         log.objects.put(f"{folder}/{1:020d}.json", b"?")
 
-        with pytest.raises(CorruptError, match="delete the folder"):
+        with pytest.raises(
+            CorruptError, match=r"delete the folder _delta_log.* objects beside it stay"
+        ):
             tabled(log)
         for name in log.objects.list(folder):
             log.objects.delete(name)
         tabled(log)
 
         assert offsets_of(table_of(log, tmp_path)) == list(range(30))
+
+
+@pytest.mark.parametrize(
+    "line", [b"[]", b'{"add": {"size": 1}}', b'{"add": 1}', b'{"metaData": {"a": 1}}']
+)
+def test_a_commit_with_other_actions_is_named_with_what_to_do(tmp_path: Path, line: bytes) -> None:
+    with log_over(tmp_path) as log:
+        filled(log, 30)
+        tabled(log)
+        log.objects.put(f"{topic_folder(log.topic('t'))}/_delta_log/{1:020d}.json", line)
+
+        with pytest.raises(CorruptError, match="delete the folder _delta_log"):
+            tabled(log)
+
+
+def test_a_damaged_pointer_to_the_checkpoint_is_not_needed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with log_over(tmp_path) as log:
+        folder = checkpointed(log, tmp_path, monkeypatch)
+        (folder / "_last_checkpoint").write_text("?")
+        for name in (0, 1, 2):
+            (folder / f"{name:020d}.json").unlink()  # As a cleanup does.
+        log.append("t", sl.Event("k"))
+
+        tabled(log)
+
+        assert offsets_of(table_of(log, tmp_path)) == list(range(6))
+
+
+def test_a_damaged_checkpoint_is_named_with_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with log_over(tmp_path) as log:
+        folder = checkpointed(log, tmp_path, monkeypatch)
+        (checkpoint,) = folder.glob("*.checkpoint.parquet")
+        checkpoint.write_bytes(b"?")
+
+        with pytest.raises(CorruptError, match="delete the folder _delta_log") as caught:
+            tabled(log)
+        assert (caught.value.file or "").endswith(checkpoint.name)
+        shutil.rmtree(folder)
+        tabled(log)
+
+        assert offsets_of(table_of(log, tmp_path)) == list(range(5))
+
+
+def checkpointed(log: LogOver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Fill a table until it has a checkpoint, and return the folder of its commits."""
+    monkeypatch.setattr(checkpoints, "COMMITS", 3)
+    log.create_topic("t")
+    for number in range(5):
+        log.append("t", sl.Event("k", {"n": number}))
+        tabled(log)
+    return tmp_path / "cold" / topic_folder(log.topic("t")) / "_delta_log"

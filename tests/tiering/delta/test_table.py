@@ -367,19 +367,6 @@ def test_sweeping_leaves_a_table_and_foreign_files_alone(tmp_path: Path) -> None
         assert log.objects.get(f"{folder}/part-0.parquet") == b"theirs"
 
 
-def test_packed_batches_are_no_table_and_stay_in_the_log(tmp_path: Path) -> None:
-    with log_over(tmp_path) as log:
-        log.create_topic("t", value_kind="batch")
-        odd = pa.array([None], pa.month_day_nano_interval())
-        log.append("t", pa.record_batch([odd], names=["i"]))
-
-        with pytest.raises(InvalidError, match="packed"):
-            tabled(log)
-
-        assert log.evict("t", 0, 0) == 0
-        assert not has_table(log.objects, log.topic("t"))
-
-
 def test_topics_of_one_name_have_a_table_each(tmp_path: Path) -> None:
     with log_over(tmp_path) as log:
         filled(log)

@@ -169,7 +169,8 @@ class _Order:
     def follows(self, batch: pa.RecordBatch) -> bool:
         """Take a batch; False if offsets have a gap or repeat, or a timestamp falls."""
         if self._has_rows:
-            batch = batch.filter(pc.equal(batch.column("_row"), 0))
+            own = batch.select(["_offset", "_row", "_timestamp"])
+            batch = own.filter(pc.equal(own.column("_row"), 0))
         count = batch.num_rows
         if not count:
             return True

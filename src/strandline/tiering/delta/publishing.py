@@ -46,6 +46,11 @@ def has_table(store: ObjectStore, topic: Topic) -> bool:
     return bool(store.list(f"{topic_folder(topic)}/{FOLDER}"))
 
 
+def check_columns(content: bytes) -> None:
+    """Raise InvalidError if a Delta table has no columns for what is in an object."""
+    TableColumns().widened(schema_text(table_schema([_value_columns(Footer(content))])))
+
+
 def publish(
     log: Log,
     catalogue: SegmentCatalogue,
@@ -195,9 +200,9 @@ class _Table:
             footer = self._footer(segment)
             assert footer is not None
             if footer.kind is ValueKind.BATCH:
-                batches.append(footer.value_columns)
+                batches.append(_value_columns(footer))
             else:
-                others[_plain_columns(footer)] = None
+                others[_value_columns(footer)] = None
         found = [table_schema(batches)] if batches else [table_schema([each]) for each in others]
         for schema in found:
             known = known.widened(schema_text(schema))
@@ -308,8 +313,10 @@ def _protocol(text: str) -> Mapping[str, Any]:
     return protocol
 
 
-def _plain_columns(footer: Footer) -> pa.Schema:
-    """Return the columns of events or bytes."""
+def _value_columns(footer: Footer) -> pa.Schema:
+    """Return the columns of a batch topic's values, or of events or bytes."""
+    if footer.kind is ValueKind.BATCH:
+        return footer.value_columns
     plain = list(EVENT_SCHEMA if footer.kind is ValueKind.EVENT else BYTES_SCHEMA)
     return pa.schema(plain if footer.fields is None else [*plain, footer.fields])
 

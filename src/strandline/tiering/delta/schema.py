@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from strandline.log.columns import RECORD_FIELDS, batch_schema
 from strandline.tiering.parquet import FIELDS, PACKED, TOPIC
-from strandline.typed import spark_type
+from strandline.typed import UnsupportedTypeError, spark_type
 from strandline.values import InvalidError
 
 APART: Final = "strandline.apart"
@@ -38,15 +38,26 @@ def table_schema(found: Iterable[pa.Schema]) -> pa.Schema:
     values = batch_schema(found)
     if PACKED in values.names:
         raise InvalidError(
-            "batches of this topic are packed whole, so there are no columns for a Delta table"
+            "batches of this topic are packed whole, so there are no columns for a Delta table; "
+            "tier without delta"
         )
     shown = [each for each in values if each not in RECORD_FIELDS]
     return pa.schema([*RECORD_FIELDS, pa.field(TOPIC, pa.string()), *shown])
 
 
 def schema_text(schema: pa.Schema) -> str:
-    """Return the columns as the metadata of a Delta table has them."""
-    fields = [_field(each.name, each.type) for each in schema]
+    """Return the columns as the metadata of a Delta table has them.
+
+    InvalidError for a type that has no place there.
+    """
+    try:
+        fields = [_field(each.name, each.type) for each in schema]
+    except UnsupportedTypeError as error:
+        raise InvalidError(
+            "a Delta table cannot have this column; change it, or tier without delta",
+            column=error.column,
+            reason=error.reason,
+        ) from error
     return msgspec.json.encode({"type": "struct", "fields": fields}).decode()
 
 
@@ -62,7 +73,11 @@ def _field(name: str, arrow: pa.DataType) -> dict[str, Any]:
 def delta_type(arrow: pa.DataType, column: str) -> Any:
     """Return how Delta calls a type; UnsupportedTypeError, an InvalidError, if it has none."""
     if pa.types.is_float16(arrow):
-        raise InvalidError("other readers of Parquet know no halves", column=column)
+        raise InvalidError(
+            "a Delta table has no half-precision numbers; append the column as float32, or tier "
+            "without delta",
+            column=column,
+        )
     seen = spark_type(arrow, column).arrow
     if pa.types.is_decimal(seen):
         return f"decimal({seen.precision},{seen.scale})"
@@ -95,6 +110,7 @@ class TableColumns:
 
         Objects of older versions keep what they have: newer types are wider ones. Fields of
         payloads may be declared again with any type; one that no column can have leaves.
+        InvalidError for names that differ in case alone.
         """
         before = [] if self.text is None else msgspec.json.decode(self.text)["fields"]
         known = {each["name"]: each for each in before}
@@ -109,8 +125,23 @@ class TableColumns:
             elif earlier is None or _width(each["type"]) >= _width(earlier["type"]):
                 known[each["name"]] = each
         fields = list(known.values())
+        _check_names(fields)
         text = msgspec.json.encode({"type": "struct", "fields": fields}).decode()
         return TableColumns(text, frozenset(apart))
+
+
+def _check_names(fields: Sequence[Any]) -> None:
+    """Raise InvalidError if two columns have one name to readers, which do not look at case."""
+    known: dict[str, str] = {}
+    for each in fields:
+        other = known.setdefault(each["name"].lower(), each["name"])
+        if other != each["name"]:
+            raise InvalidError(
+                "columns of a Delta table differ in more than case; rename one of these, or tier "
+                "without delta",
+                column=each["name"],
+                other=other,
+            )
 
 
 def _united(

@@ -5,7 +5,9 @@ schema in one commit. So the few actions that a tier needs are written here, as 
 has them, and read back with deltalake by the tests. See design 0103.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 from urllib.parse import quote, unquote
@@ -21,6 +23,17 @@ from strandline.values import CorruptError, InvalidError
 FOLDER: Final = "_delta_log"
 FEATURE: Final = "strandlineTier"
 """A feature that other writers do not know: the protocol has them refuse to write."""
+_CHECKPOINT: Final = re.compile(r"/(\d{20})\.checkpoint\.parquet")
+#: Of a file that is damaged, or that another program has written with other actions.
+_UNREADABLE: Final = (
+    msgspec.MsgspecError,
+    pa.ArrowException,
+    OSError,
+    AttributeError,
+    KeyError,
+    TypeError,
+    ValueError,
+)
 _CHECKPOINTED: Final = ("add", "remove", "metaData", "protocol", "txn")
 
 
@@ -91,9 +104,11 @@ class TransactionLog:
         return found
 
     def _fold(self, found: Snapshot, version: int, content: bytes) -> None:
-        actions = list(_actions(content, self._name(version)))
-        for action in actions:
-            found.take(action)
+        with self._readable(self._name(version)):
+            lines = [line for line in content.splitlines() if line.strip()]
+            actions = [msgspec.json.decode(line, type=dict[str, Any]) for line in lines]
+            for action in actions:
+                found.take(action)
         is_ours = any(
             (action.get("txn") or {}).get("appId") == self._application for action in actions
         )
@@ -101,20 +116,24 @@ class TransactionLog:
         found.version = version
 
     def _checkpoint(self, found: Snapshot, names: set[str]) -> int:
-        """Begin with the last checkpoint, if there is one; return which version follows."""
-        pointer = self._store.get(f"{self._folder}/_last_checkpoint")
-        if pointer is None:
-            return 0
-        version = int(msgspec.json.decode(pointer)["version"])
+        """Begin with the last checkpoint, if there is one; return which version follows.
+
+        It is known from the list: `_last_checkpoint` only spares readers to list the folder.
+        One in several parts is not used: the commits are there as well.
+        """
+        whole = (_CHECKPOINT.fullmatch(name.removeprefix(self._folder)) for name in names)
+        version = max((int(each[1]) for each in whole if each), default=-1)
         name = f"{self._folder}/{version:020d}.checkpoint.parquet"
-        content = self._store.get(name) if name in names else None
+        content = None if version < 0 else self._store.get(name)
         if content is None:
-            return 0  # In several parts, say: the commits are there as well.
-        table = parquet().read_table(pa.BufferReader(content))
-        for row in table.select([n for n in _CHECKPOINTED if n in table.schema.names]).to_pylist():
-            for kind, action in row.items():
-                if action is not None and kind != "remove":
-                    found.take({kind: action})
+            return 0
+        with self._readable(name):
+            table = parquet().read_table(pa.BufferReader(content))
+            kinds = [kind for kind in _CHECKPOINTED if kind in table.schema.names]
+            for row in table.select(kinds).to_pylist():
+                for kind, action in row.items():
+                    if action is not None and kind != "remove":
+                        found.take({kind: action})
         found.version = version
         return version + 1
 
@@ -126,20 +145,20 @@ class TransactionLog:
     def _name(self, version: int) -> str:
         return f"{self._folder}/{version:020d}.json"
 
-
-def _actions(content: bytes, name: str) -> Iterator[Mapping[str, Any]]:
-    try:
-        for line in content.splitlines():
-            if line.strip():
-                yield msgspec.json.decode(line, type=dict[str, Any])
-    except msgspec.MsgspecError as error:
-        raise CorruptError(
-            "this commit of a Delta table cannot be read; delete the folder, and the next run of "
-            "tier with delta makes it again",
-            file=name,
-            position=0,
-            reason=str(error),
-        ) from error
+    @contextmanager
+    def _readable(self, name: str) -> Iterator[None]:
+        """Raise CorruptError, with what to do, for what is not what a Delta table has."""
+        try:
+            yield
+        except _UNREADABLE as error:
+            raise CorruptError(
+                f"this file of a Delta table cannot be read; delete the folder {FOLDER}, and the "
+                "next run of tier with delta makes it again; the objects beside it stay, they are "
+                "the tier",
+                file=name,
+                position=0,
+                reason=str(error),
+            ) from error
 
 
 def encoded_path(path: str) -> str:

@@ -1,0 +1,35 @@
+"""What a run of tiering has done."""
+
+from dataclasses import astuple, dataclass
+from typing import NamedTuple
+
+from strandline.tiering.segment import CopiedSegment, SegmentState
+
+
+class TierStep(NamedTuple):
+    """What a run of tiering has just done."""
+
+    state: SegmentState
+    segment: CopiedSegment
+
+
+@dataclass(slots=True)
+class TierReport:
+    """What a run of tiering came to."""
+
+    copied: int = 0
+    copied_records: int = 0
+    copied_bytes: int = 0
+    """Of the objects."""
+    evicted_records: int = 0
+    deleted: int = 0
+    damaged: int = 0
+    """Copies that were found damaged while the log still had the records."""
+    merged: int = 0
+    """Copies that were merged into larger ones."""
+
+    def with_added(self, other: "TierReport") -> "TierReport":
+        """Return what both came to."""
+        return TierReport(
+            *(mine + theirs for mine, theirs in zip(astuple(self), astuple(other), strict=True))
+        )
