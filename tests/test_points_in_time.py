@@ -154,3 +154,34 @@ def test_records_that_were_tiered_after_the_moment_are_read_in_the_copy(tmp_path
 
     with sl.open(f"file:{tmp_path / 'then'}", mode="read") as log:
         assert [each.payload for each in log.read("orders", 0, 0)] == list(range(10))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["file", "sqlite"])
+def test_an_end_among_evicted_records_of_a_proof_is_refused_with_those_that_are_not(
+    tmp_path: Path, kind: str
+) -> None:
+    from strandline.tiering import tier  # noqa: PLC0415 # Importing it takes time.
+
+    clock = FakeClock()
+    at(clock, NOON)
+    with sl.open(f"{kind}:{tmp_path / 'log'}", clock=clock) as log:
+        log.create_topic("audit", proof=True)
+        log.create_topic("orders")
+        for hour in range(3):
+            at(clock, NOON + timedelta(hours=hour))
+            for topic in ("audit", "orders"):
+                log.append(topic, sl.Event("placed", hour))
+        tier(log, "audit", f"file://{tmp_path}/cold", include_open=True, local_bytes=0)
+        log.append("audit", sl.Event("placed", 3))
+
+    with pytest.raises(sl.InvalidError, match=r"at `oldest` or later.*leave this one") as refused:
+        sl.restore(tmp_path / "log", tmp_path / "then", until=NOON + timedelta(minutes=30))
+
+    assert "topic='audit' partition=0 end=1 oldest=3" in str(refused.value)
+    sl.restore(tmp_path / "log", tmp_path / "later", until={"audit": 3, "orders": 1})
+    sl.restore(tmp_path / "log", tmp_path / "whole", until={"orders": 1})
+    for name, count in (("later", 3), ("whole", 4)):
+        with sl.open(f"{kind}:{tmp_path / name}", mode="read") as log:
+            assert [len(list(log.read(each, 0, 0))) for each in ("audit", "orders")] == [count, 1]
+            assert all(report.is_sound for report in log.verify("audit"))

@@ -135,6 +135,32 @@ def test_some_topics_are_copied_alone(tmp_path: Path) -> None:
         sl.copy(source, target, topics=["orders", "missing"])
 
 
+def test_a_copy_that_is_refused_for_its_topics_leaves_no_target(tmp_path: Path) -> None:
+    source, target = new_source(tmp_path, "file"), tmp_path / "target"
+
+    with pytest.raises(sl.InvalidError, match="no such topics"):
+        sl.copy(source, target, topics=["orders", "missing"])
+
+    assert not target.exists()
+
+
+@pytest.mark.parametrize("kind", ["file", "sqlite"])
+def test_a_log_is_not_copied_onto_itself(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = new_source(tmp_path, kind)
+    path = Path(source.partition(":")[2])
+    monkeypatch.chdir(path.parent)
+
+    for target in (
+        source,
+        f"{kind}:{path.name}",
+        f"{kind}:{path.parent}/../{path.parent.name}/{path.name}",
+    ):
+        with pytest.raises(sl.InvalidError, match="onto itself"):
+            sl.copy(source, target)
+
+
 def test_a_target_that_is_no_copy_is_refused_and_stays_as_it_is(tmp_path: Path) -> None:
     source, other = new_source(tmp_path, "file"), f"sqlite:{tmp_path / 'other'}"
     with sl.open(other) as log:

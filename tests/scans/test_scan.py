@@ -139,6 +139,20 @@ def test_what_a_filter_excludes_is_not_fetched(tmp_path: Path) -> None:
         assert fetched(log) >= 6
 
 
+def test_what_statistics_of_another_column_exclude_is_not_fetched(tmp_path: Path) -> None:
+    with topic_of("memory", tmp_path, ValueKind.EVENT, "all", count=56) as log:
+        orders = log.scan("t")
+        rows = orders.to_table(columns=["_offset", "_timestamp"]).to_pylist()
+        late = max(row["_timestamp"] for row in rows)
+        expected = [row for row in rows if row["_timestamp"] >= late]
+        fetched(log)
+
+        found = orders.to_table(["_offset", "_timestamp"], ds.field("_timestamp") >= late)
+
+        assert found.to_pylist() == expected
+        assert fetched(log) <= 2
+
+
 def test_of_an_object_only_the_wanted_columns_are_decoded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

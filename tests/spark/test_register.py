@@ -109,6 +109,23 @@ def test_a_table_of_the_catalogue_shows_what_its_topic_holds_and_takes_rows(
         assert [each.kind for each in log.read("orders", 0, 0)] == ["first", "placed"]
 
 
+def test_a_table_with_an_option_for_reading_takes_no_rows_and_names_the_option(
+    spark: SparkSession, url: str
+) -> None:
+    with sl.open(url) as log:
+        log.create_topic("orders")
+    spark.sql(
+        "CREATE TABLE detailed USING strandline "
+        f"OPTIONS (path '{url}', subscribe 'orders', includeMetadata 'true')"
+    )
+    try:
+        with pytest.raises(Exception, match=r"for reading alone.*option='includeMetadata'"):
+            spark.sql("INSERT INTO detailed (kind, key) VALUES ('placed', 'k')")
+        assert counted(spark, "SELECT count(*) FROM detailed") == 0
+    finally:
+        spark.sql("DROP TABLE detailed")
+
+
 def test_a_table_with_columns_of_its_own_is_refused_with_what_to_do(
     spark: SparkSession, url: str
 ) -> None:

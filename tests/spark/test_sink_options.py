@@ -50,7 +50,9 @@ def test_a_relative_path_is_one_for_all_processes(
     [
         ({"topics": "t"}, "did you mean topic"),
         ({"txnApp": "a"}, "did you mean txnAppId"),
-        ({"startingOffsets": "earliest"}, "no such option"),
+        ({"startingOffsets": "earliest"}, "for reading alone"),
+        ({"INCLUDEMETADATA": "true"}, "for reading alone"),
+        ({"nothing": "x"}, "no such option"),
         ({"topic": " "}, "blank"),
         ({"subscribe": "a,b"}, "into one topic"),
         ({"subscribe": "a", "topic": "a"}, "contradict"),

@@ -71,15 +71,17 @@ def end_of_copy(topic: Topic, partition: int, marks: Marks, ends: Ends) -> Offse
 def check_provable(topic: Topic, partition: int, end: int, stored: int) -> None:
     """Raise InvalidError where a proof could not go on: its value before `end` is not here.
 
-    `stored` is the oldest offset that is stored here, where older ones were evicted.
+    `stored` is the oldest offset that is stored here, where older ones were evicted: the
+    least possible end.
     """
     if end < stored:
         raise InvalidError(
-            "a topic with a proof cannot end among records that were evicted",
+            "a topic with a proof cannot end among records that were evicted to the tier: end it"
+            " at `oldest` or later, or name ends of other topics alone and leave this one whole",
             topic=topic.name,
             partition=partition,
             end=end,
-            stored=stored,
+            oldest=stored,
         )
 
 

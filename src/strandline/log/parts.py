@@ -9,7 +9,7 @@ from strandline.log.metrics import LogCounts
 from strandline.log.quotas import Quotas
 from strandline.log.sources import check_has_no_holes
 from strandline.log.store import Store, StoreTier
-from strandline.values import InvalidError, Mode, Topic
+from strandline.values import InvalidError, Mode, Topic, TopicSettings
 
 if TYPE_CHECKING:
     from strandline.log.follower import PartitionFollower
@@ -71,6 +71,11 @@ def count_partitions(log: "Log", topic: Topic) -> int:
     """Return how many partitions a topic has now; 0 if it was dropped. At little cost."""
     found = parts_of(log).store.find_topic(topic.tenant, topic.name, fresh=True)
     return 0 if found is None or found.topic.id != topic.id else found.settings.partitions
+
+
+def current_settings(log: "Log", topic: Topic) -> TopicSettings:
+    """Return a topic's settings; InvalidError if it was dropped. At little cost."""
+    return log._access.find(topic, fresh=True).settings  # noqa: SLF001 - For rooms above.
 
 
 def has_holes(log: "Log", topic: Topic) -> bool:

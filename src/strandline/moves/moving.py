@@ -11,7 +11,7 @@ from strandline.log.cursors import ConsumerCursors
 from strandline.log.sources import check_has_no_holes
 from strandline.moves.given_ids import GivenIds
 from strandline.moves.topic_move import TopicMove, kept_of
-from strandline.opening import is_shared, open_log, place_url
+from strandline.opening import absolute_url, is_shared, open_log, place_url
 from strandline.values import CorruptError, InvalidError, Mode
 from strandline.values.arguments import check_items
 from strandline.values.names import check_text
@@ -36,14 +36,20 @@ def copy(
     to the source, and go on with the target. `topics` names those to copy, without it all;
     `progress` is called with numbers of records.
 
-    InvalidError if the target is a log of its own, or was written to by others; or if the
-    source was trimmed meanwhile beyond what was copied. CorruptError if the source is
-    damaged, or the two differ.
+    InvalidError if the target is the source, or a log of its own, or was written to by
+    others; or if the source was trimmed meanwhile beyond what was copied. CorruptError if
+    the source is damaged, or the two differ.
     """
     found, place = place_url(source), _located(target)
     chosen = None if topics is None else frozenset(_names(topics))
     ids = GivenIds()
     with open_log(found, mode=Mode.READ) as old:
+        _check_source(parts_of(old).store, chosen)
+        if is_shared(found) and absolute_url(found) == absolute_url(place):
+            raise InvalidError(
+                "a log is not copied onto itself, name another place",
+                target=parts_of(old).store.url,
+            )
         with ids.next_id(old.id):
             new = open_log(place, clock=ids)
         with new:
@@ -60,6 +66,23 @@ def _located(target: LogLocation) -> str:
     if not is_shared(place):
         raise InvalidError("a copy is a log that others can open, not memory:", url=place)
     return place
+
+
+def _check_source(store: Store[StoredTopic], chosen: frozenset[str] | None) -> None:
+    """Raise InvalidError for what cannot be copied, before a target is made."""
+    _check_moves(store)
+    if chosen is None:
+        return
+    named = [topic for topic in store.topics() if topic.topic.name in chosen]
+    if unknown := sorted(chosen - {topic.topic.name for topic in named}):
+        raise InvalidError("there are no such topics", topics=unknown)
+    for topic in named:
+        check_has_no_holes(topic, "a copy")
+
+
+def _check_moves(store: Store[StoredTopic]) -> None:
+    if not store.capabilities.moves:
+        raise InvalidError("this kind of log cannot be copied", url=store.url)
 
 
 class _LogMove:
@@ -98,20 +121,12 @@ class _LogMove:
         return copied
 
     def _check(self) -> None:
-        for store in (self._old, self._new):
-            if not store.capabilities.moves:
-                raise InvalidError("this kind of log cannot be copied", url=store.url)
+        _check_moves(self._new)
         if self._new.id != self._old.id:
             raise InvalidError(
                 "the target is a log of its own, copy to a place where there is none",
                 target=self._new.url,
             )
-        for topic in self._old.topics():
-            if self._chosen is not None and topic.topic.name in self._chosen:
-                check_has_no_holes(topic, "a copy")
-        known = {topic.topic.name for topic in self._old.topics()}
-        if self._chosen is not None and (unknown := sorted(self._chosen - known)):
-            raise InvalidError("there are no such topics", topics=unknown)
 
     def _topics(self) -> list[StoredTopic]:
         chosen = self._chosen

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 from polars.io.plugins import register_io_source
 
+from strandline.scans.polars_types import for_polars
 from strandline.scans.reading import ScanRead
 
 _COMPARISONS: Final[tuple[Callable[[Any, Any], Any], ...]] = (
@@ -34,16 +35,17 @@ def lazy_frame(read: ScanRead, shown: pa.Schema) -> pl.LazyFrame:
         schema = pa.schema([each for each in shown if each.name in needed] or [shown.field(0)])
         # The first rows are counted before they are filtered.
         wanted = None if n_rows is not None else implied_filter(predicate, schema)
-        left = n_rows
+        left, readable = n_rows, for_polars(schema)
         for batch in read.batches(schema.names, wanted):
-            frame = pl.DataFrame(batch if left is None else batch.slice(0, left))
+            taken = batch if left is None else batch.slice(0, left)
+            frame = pl.DataFrame(taken if readable == schema else taken.cast(readable))
             left = None if left is None else left - frame.height
             found = frame if predicate is None else frame.filter(predicate)
             yield found.select(names)
             if left == 0:
                 return
 
-    empty: Any = pl.from_arrow(shown.empty_table())
+    empty: Any = pl.from_arrow(for_polars(shown).empty_table())
     return register_io_source(frames, schema=empty.schema, is_pure=True)
 
 

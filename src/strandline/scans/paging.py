@@ -11,7 +11,7 @@ from strandline.scans.sieve import Sieve
 from strandline.scans.skipping import stored_bounds
 from strandline.tiering import Tier
 from strandline.typed import definition_of
-from strandline.values import Topic, TopicSettings, ValueKind
+from strandline.values import CorruptError, Topic, TopicSettings, ValueKind
 from strandline.values.batches import decode_schema
 from strandline.values.widening import fitted_batch
 
@@ -35,11 +35,20 @@ def topic_columns(
         at = start
         for _, stop, footer in tier.footers(topic, partition, start, end) if tier else ():
             if footer is None:
-                break  # Reading the records says what is wrong with the object.
-            found += footer.value_schemas
+                found += _read_columns(log, (topic, partition), at, stop)
+            else:
+                found += footer.value_schemas
             at = stop
         found.append(log.read_batches(topic, partition, at, end).schema)
     return batch_schema(found)
+
+
+def _read_columns(log: Log, place: tuple[Topic, int], start: int, end: int) -> list[pa.Schema]:
+    """Return the columns of records whose object has no footer that can be read."""
+    try:
+        return [log.read_batches(*place, start, end).schema]
+    except CorruptError:
+        return []  # Raised if these records are read; the scan may exclude them.
 
 
 def _known_columns(

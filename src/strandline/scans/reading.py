@@ -10,7 +10,9 @@ import pyarrow as pa
 
 from strandline.log import Log, parts_of
 from strandline.log.columns import RECORD_FIELDS
+from strandline.log.parts import current_settings
 from strandline.scans.evaluated import selected_rows
+from strandline.scans.filter_ranges import FilterRanges
 from strandline.scans.narrowing import narrowed
 from strandline.scans.paging import columns_of, topic_columns
 from strandline.scans.sieve import STORED_AS, Sieve, predicate_columns, sieve
@@ -41,11 +43,13 @@ class ScanRead:
         left out.
         """
         wanted, read = self.narrow(names), self._read_schema(names)
-        skipping = self.skipping
+        skipping, filter_ranges = self.skipping, None
         if arrow_filter is not None:
             skipping = replace(skipping, arrow_filter=(arrow_filter, wanted))
-        for partition, (start, end) in self.ranges.items():
+            filter_ranges = FilterRanges(arrow_filter, wanted)
+        for partition, span in self.ranges.items():
             place = self.topic, partition
+            start, end = filter_ranges.narrowed(partition, *span) if filter_ranges else span
             for first, stop in skipping.kept(self.log, place, start, end):
                 for batch in self._rows(place, first, stop, read):
                     found = self.sieve.sifted(batch)
@@ -69,7 +73,7 @@ class ScanRead:
 
 def read_of(log: Log, topic: Topic, where: str, tenant: str | None) -> ScanRead:
     """Return the read of what the topic holds now."""
-    settings = log.describe_topic(topic).settings
+    settings = current_settings(log, topic)
     kind = settings.value_kind
     ranges = {}
     for partition in range(settings.partitions):

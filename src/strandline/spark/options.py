@@ -47,7 +47,7 @@ _UNIT_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 8640
 
 
 class Options:
-    """The options of one read, by any spelling of their names."""
+    """The options of one read or write, by any spelling of their names."""
 
     def __init__(self, given: Mapping[str, str], known: Iterable[str] = READ_OPTIONS) -> None:
         names = {name.lower(): name for name in known}
@@ -133,6 +133,13 @@ class Options:
 
 
 def _unknown(name: str, names: Mapping[str, str]) -> InvalidError:
+    for each in READ_OPTIONS:
+        if each.lower() == name.lower():
+            return InvalidError(
+                "this option is for reading alone, write without it, or insert into a table or"
+                " view that was made without it",
+                option=each,
+            )
     if name.lower() in _TOPIC_NAMES and "topic" not in names:
         near = ["subscribe"]
     else:
