@@ -99,7 +99,7 @@ class Appends:
             store, clock, (self._default, self._durability_max), record_bytes_max
         )
         #: What appends events without terms, by the name of the topic; None without core.
-        self.appenders = shortcuts.appenders
+        self.appenders: Final = shortcuts.appenders
         #: Where appends went last; the store says if a topic is gone.
         self._lanes: dict[TopicName, TopicLane] = {}
 

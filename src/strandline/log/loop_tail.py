@@ -33,7 +33,7 @@ class LoopTail:
         self._is_again_due = False
         self._fds: tuple[int, ...] = ()
         begun = watch.begin_loop()
-        self.is_open = begun is not None
+        self.is_open: bool = begun is not None
         if begun is not None:
             self._number, *self._fds = begun  # type: ignore[assignment]
             for fd in self._fds:

@@ -79,7 +79,7 @@ class EndpointMetrics:
         self.statuses: Final[dict[int, int]] = {}
         #: How many took no longer than each bound, and longer than the one before.
         self.within: Final = [0] * (len(_BOUNDS_S) + 1)
-        self.sum_s = 0.0
+        self.sum_s: float = 0.0
 
     def note(self, status: int, took_s: float) -> None:
         """Count a request that was answered."""

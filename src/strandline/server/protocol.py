@@ -120,7 +120,9 @@ class BoundedProtocol(HttpToolsProtocol):
         return joined
 
     def _keep_alive_for(self, time_s: float) -> None:
-        self.timeout_keep_alive_task = self.loop.call_later(time_s, self.timeout_keep_alive_handler)
+        self.timeout_keep_alive_task: asyncio.TimerHandle | None = self.loop.call_later(
+            time_s, self.timeout_keep_alive_handler
+        )
 
     def timeout_keep_alive_handler(self) -> None:
         """Close the connection, unless a request was answered at once meanwhile."""

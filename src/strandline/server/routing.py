@@ -73,7 +73,7 @@ class Sending:
 
     def __init__(self, send: Send) -> None:
         self._send = send
-        self.has_begun = False
+        self.has_begun: bool = False
 
     def send(self, message: Message) -> Awaitable[None]:
         """See ASGI."""

@@ -27,12 +27,12 @@ class WaitingAppend:
     __slots__ = ("future", "is_sent", "is_withdrawn", "request", "size_bytes")
 
     def __init__(self, request: AppendRequest) -> None:
-        self.request = request
+        self.request: AppendRequest = request
         self.future: Future[Placement] = Future()
-        self.size_bytes = sum(each.size_bytes for each in request.drafts)
+        self.size_bytes: int = sum(each.size_bytes for each in request.drafts)
         #: Whether it may be stored.
-        self.is_sent = False
-        self.is_withdrawn = False
+        self.is_sent: bool = False
+        self.is_withdrawn: bool = False
 
 
 class WaitingAppends:

@@ -73,11 +73,11 @@ class FencedHead:
     """The end of a partition while appends are decided on. Implements PartitionHead."""
 
     def __init__(self, head: "EndOfFrames", known: Identities | None) -> None:
-        self.next = head.next
-        self.last_us = head.last_us
+        self.next: int = head.next
+        self.last_us: int = head.last_us
         self.value = head.value
         self._known = known
-        self.index = AddedIdentities(Identities() if known is None else known)
+        self.index: AddedIdentities = AddedIdentities(Identities() if known is None else known)
         self.records: list[StoredRecord] = []
 
     def identities(self, now_us: int) -> AddedIdentities:

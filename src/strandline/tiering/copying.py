@@ -198,7 +198,7 @@ class SchemaRun:
         self._wide: pa.Schema | None = None
         #: Of each record.
         self.ids: list[int] = []
-        self.size_bytes = 0
+        self.size_bytes: int = 0
 
     def read(
         self, log: Log, place: UserPartition, start: int, end: int, bytes_max: int | None

@@ -72,7 +72,7 @@ class GatheringDrain(BracketedDrain[W, R, F, V, S, C]):
     def _set_direct(self) -> None:
         super()._set_direct()
         # A write of its own would leave the others to the next round.
-        self.is_direct = self.is_direct and self._expected <= 1
+        self.is_direct: bool = self.is_direct and self._expected <= 1
 
     def _depth(self) -> int:
         return sum(channel.depth for channel in self.channels)

@@ -37,7 +37,7 @@ class ObjectFolder:
         self, store: CommitStore, root: str, app: str, *, clock: Clock | None = None
     ) -> None:
         self.app = app
-        self.clock = clock or SystemClock()
+        self.clock: Clock = clock or SystemClock()
         self._store = store
         self._prefix = f"{root}/{folder_name(app)}"
         #: The object that was read last: its blocks are read one after the other.

@@ -55,7 +55,7 @@ class JetStreamLane:
         )
         #: Held here: a loop has only weak references to its tasks.
         self._draining: asyncio.Task[None] | None = None
-        self.close = self._queue.close
+        self.close: Final = self._queue.close
         #: The end after the last append of this process, and how often the connection broke then.
         self._stored: StreamHead | None = None
         self._losses = 0

@@ -1,6 +1,7 @@
 """Reading the records of a partition, a bounded page at a time."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from strandline.log.record_lists import StoredRecord
 from strandline.stores.frame_pages import FramePages
@@ -30,7 +31,8 @@ class FrameReader:
             *(partition.topic, partition.number, kind),
             lambda start, end: self._heard(start, end) or run(self._page(start, end)),
         )
-        self.records, self.pages = pages.records, pages.pages
+        self.records: Final = pages.records
+        self.pages: Final = pages.pages
 
     async def one(self, offset: int) -> StoredRecord:
         """Return the entry at an offset that is kept."""

@@ -86,9 +86,9 @@ class KeyedState:
     def __init__(self) -> None:
         self.entries: dict[str, KeyedEntry] = {}
         #: Kafka's offset of the next message.
-        self.next = 0
+        self.next: int = 0
         #: Where the last snapshot was.
-        self.snapshot = 0
+        self.snapshot: int = 0
 
     def apply(self, message: KeyedMessage | None, at: int, time_ms: int) -> AppliedChange:
         """Take note of the message at a place, which the broker stored at this time."""

@@ -82,13 +82,13 @@ class KafkaClients:
     def __init__(
         self, address: KafkaAddress, *, clock: Clock, connect_timeout_s: float, patience_s: float
     ) -> None:
-        self.url = address.shown
+        self.url: str = address.shown
         self.clock = clock
-        self.state = OpenState()
+        self.state: OpenState = OpenState()
         self.patience_s = patience_s
-        self.closing = threading.Event()
+        self.closing: Final = threading.Event()
         #: Rises with each connection that was lost: what was known before may be outdated.
-        self.losses = 0
+        self.losses: int = 0
         self._refusal: KafkaError | None = None
         self._settings = {**address.client, **_CLIENT}
         settings = {**self._settings, "error_cb": self._on_error}

@@ -38,7 +38,7 @@ class PooledConsumer:
     def __init__(self, consumer: Consumer) -> None:
         self.consumer = consumer
         self.place: MessagePlace | None = None
-        self.next = -1
+        self.next: int = -1
 
     def begin(self, place: MessagePlace, at: int) -> None:
         """Read from there on, if this is not where it is."""

@@ -22,7 +22,7 @@ class KafkaIdentities:
     def __init__(self, partition: KafkaPartition) -> None:
         self._partition = partition
         #: Held while identities are read or changed.
-        self.lock = threading.RLock()
+        self.lock: Final = threading.RLock()
         self._known = Identities()
         #: Up to which of Kafka's offsets they were folded; None before the first time.
         self._upto: int | None = None

@@ -37,7 +37,7 @@ class KafkaLane:
     ) -> None:
         clients = partition.clients
         self.partition = partition
-        self.identities = KafkaIdentities(partition)
+        self.identities: KafkaIdentities = KafkaIdentities(partition)
         self._clients = clients
         self._chain = chain
         self._on_stored = on_stored
@@ -47,7 +47,7 @@ class KafkaLane:
             serve=self._serve,
         )
         self._executor = executor
-        self.close = self._queue.close
+        self.close: Final = self._queue.close
         #: The last frame of this process, and how often a connection broke before it.
         self._stored: PartitionEnd | None = None
         self._losses = 0

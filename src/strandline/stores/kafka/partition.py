@@ -73,7 +73,7 @@ class KafkaPartition:
         self.followers: Final = FrameFollowers()
         self._marks: tuple[int, KafkaMarks] = -1, self._new
         #: Rises each time that everything was forgotten.
-        self.lives = 0
+        self.lives: int = 0
 
     # --- the end ---
 

@@ -22,7 +22,8 @@ class KafkaFrameReader:
         #: Where the next page begins, if this goes on: offset, Kafka's offset, last name.
         self._next: tuple[int, int, bytes] | None = None
         pages = FramePages(partition.topic, partition.place.number, kind, self._page)
-        self.records, self.pages = pages.records, pages.pages
+        self.records: Final = pages.records
+        self.pages: Final = pages.pages
 
     def one(self, offset: int) -> StoredRecord:
         """Return the entry at an offset that is kept."""

@@ -20,9 +20,9 @@ class SentMessage:
 
     def __init__(self) -> None:
         self.signal: Final = Signal()
-        self.is_over = False
+        self.is_over: bool = False
         self.error: KafkaError | None = None
-        self.offset = 0
+        self.offset: int = 0
 
     def delivered(self, error: KafkaError | None, message: Message) -> None:
         """Take note of the answer."""

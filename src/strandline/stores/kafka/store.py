@@ -86,7 +86,7 @@ class KafkaStore:
         patience_s: float = 30.0,
         **options: str | int | None,
     ) -> None:
-        self.mode = Mode.parse(mode)
+        self.mode: Mode = Mode.parse(mode)
         address = parse_address(url, **options)
         self._clock = clock if clock is not None else SystemClock()
         connect_s = check_seconds("connect_timeout_s", connect_timeout_s, allows_zero=False)
@@ -95,18 +95,18 @@ class KafkaStore:
             "patience_s": check_seconds("patience_s", patience_s),
         }
         self._clients = clients = KafkaClients(address, clock=self._clock, **waits)
-        self.url = address.shown
-        self.check_open = clients.state.check
+        self.url: str = address.shown
+        self.check_open: Final = clients.state.check
         self._names = names = KafkaNames(address.prefix)
         try:
             self._keyed = keyed = open_keyed(clients, names, form_of(address), self.mode)
             opened = open_log(clients, keyed, address, self.mode, self._clock.new_id())
             self._topics = KafkaTopics(clients, keyed, names, opened.form)
-            self.capabilities = capabilities(clients, [names.keyed, *self._topics.names()])
+            self.capabilities: Final = capabilities(clients, [names.keyed, *self._topics.names()])
         except BaseException:
             clients.close()
             raise
-        self.id = opened.log_id
+        self.id: UUID = opened.log_id
         self._is_durable = self.capabilities.durability_max is Durability.DURABLE
         self._watches = KafkaWatches(clients, self._watched_partition, self._end_of)
         self._claims = KafkaClaims(clients, keyed)

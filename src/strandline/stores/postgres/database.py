@@ -89,7 +89,7 @@ class PostgresDatabase:
         #: Which life of which cluster this is: another one may have lost what was acknowledged.
         self.timeline: str = ""
         #: Whether a pooler lends a session for each transaction, so that nothing may be left in it.
-        self.is_pooled = False
+        self.is_pooled: bool = False
         # Without the pool, which tries again for a while and does not say what is wrong.
         with self.connect() as connection, translated(self.url):
             self._configure(connection)

@@ -23,8 +23,8 @@ class Decided:
     __slots__ = ("error", "placement", "request")
 
     def __init__(self, request: AppendRequest, placement: Placement) -> None:
-        self.request = request
-        self.placement = placement
+        self.request: AppendRequest = request
+        self.placement: Placement = placement
         #: Why nothing of it was stored, although nothing is wrong with it.
         self.error: StrandlineError | None = None
 

@@ -262,9 +262,9 @@ class LaneDelta:
         self._database = database
         self._chain = chain
         self._lock = lock
-        self.head = head
+        self.head: LaneHead = head
         self.placed: list[PlacedDrafts] = []
-        self.count = 0
+        self.count: int = 0
         self._size = 0
         self._decided: list[Decided] = []
 
