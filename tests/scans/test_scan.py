@@ -321,6 +321,21 @@ def test_columns_that_only_cold_records_have_are_there(tmp_path: Path) -> None:
         assert [tuple(row.values()) for row in found] == [(1, None), (2, None), (None, "x")]
 
 
+@pytest.mark.parametrize("arrow", [pa.string_view(), pa.binary_view(), pa.list_(pa.string_view())])
+def test_a_predicate_selects_among_values_that_arrow_cannot_filter(
+    tmp_path: Path, arrow: pa.DataType
+) -> None:
+    texts = pa.array(["a", "b", None])
+    plain = pa.ListArray.from_arrays([0, 1, 2, 3], texts) if pa.types.is_list(arrow) else texts
+    with topic_of("memory", tmp_path, ValueKind.BATCH, "none", count=0) as log:
+        log.append("t", pa.record_batch({"n": [1, 2, 3], "a": plain.cast(arrow)}), partition=0)
+
+        found = log.scan("t", where="n >= 2", columns=["n", "a"]).to_table()
+
+    assert found.column("n").to_pylist() == [2, 3]
+    assert found.column("a").to_pylist() == plain.cast(arrow).to_pylist()[1:]
+
+
 def test_a_tenant_sees_its_rows_and_those_of_all(tmp_path: Path) -> None:
     with topic_of("memory", tmp_path, ValueKind.EVENT, "none", count=4) as log:
         log.append("t", sl.Event("ours"), tenant="acme")

@@ -137,7 +137,7 @@ def test_a_stop_finishes_everything_that_was_accepted(
 
 
 def test_a_pause_during_a_stop_holds_nothing_back(open_store: OpenStore) -> None:
-    """WD3: what is accepted is written, also if somebody pauses its channel meanwhile."""
+    """WD3: what is accepted is written, also if its channel is paused meanwhile."""
     store = open_store()
     store.channel.pause()
     receipts = [store.channel.try_write(Put(key, 7)) for key in ("a", "b")]

@@ -47,6 +47,9 @@ from strandline.values import (
 )
 from strandline.values.arguments import INT64_MAX, check_items, whole
 
+if TYPE_CHECKING:
+    from strandline.log.shortcuts import TopicAppenders
+
 if TYPE_CHECKING or IS_COMPILED:
     from strandline._core.core import append_many_warm, append_warm, sizes_of
 else:
@@ -99,7 +102,7 @@ class Appends:
             store, clock, (self._default, self._durability_max), record_bytes_max
         )
         #: What appends events without terms, by the name of the topic; None without core.
-        self.appenders: Final = shortcuts.appenders
+        self.appenders: TopicAppenders | None = shortcuts.appenders
         #: Where appends went last; the store says if a topic is gone.
         self._lanes: dict[TopicName, TopicLane] = {}
 

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from strandline._core.core import Appender
     from strandline.log.event_appender import EventAppender
 
+    #: By the name of the topic: that of its only partition, or a list for all of them.
+    TopicAppenders = dict[str, Appender | EventAppender | list[Appender | EventAppender | None]]
+
 _EVENT = ValueKind.EVENT
 
 
@@ -36,11 +39,8 @@ class Shortcuts:
         self._clock = None if type(clock) is SystemClock else clock
         self._levels = levels
         self._bytes_max = bytes_max
-        #: By the name of the topic: that of its only partition, or a list for all of them.
         #: None where there are none.
-        self.appenders: (
-            dict[str, Appender | EventAppender | list[Appender | EventAppender | None]] | None
-        ) = None if self._find is None else {}
+        self.appenders: TopicAppenders | None = None if self._find is None else {}
 
     def look(self, lane: TopicLane, number: Partition) -> None:
         """Have the next append of plain events take the short way, if there is one."""

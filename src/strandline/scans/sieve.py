@@ -9,6 +9,7 @@ from strandline.clock import SystemClock
 from strandline.predicates import Predicate, event_columns, parse_predicate
 from strandline.scans.header_maps import header_maps
 from strandline.values import InvalidError, TopicSettings, ValueKind
+from strandline.values.row_selection import filtered
 
 STORED_AS = {"key": "_key", "timestamp": "_timestamp"}
 """How the log calls what predicates on events call so."""
@@ -29,12 +30,12 @@ class Sieve:
         if self.tenant is not None:
             owners = raw.column("_tenant")
             own = pc.fill_null(pc.equal(owners, self.tenant), False)
-            raw = raw.filter(pc.or_(pc.is_null(owners), own))
+            raw = filtered(raw, pc.or_(pc.is_null(owners), own))
         if self.predicate is None or not raw.num_rows:
             return raw
         columns = [self._offered(raw, name) for name in self.read]
         offered = pa.RecordBatch.from_arrays(columns, names=list(self.read))
-        return raw.filter(self.predicate.matches(offered))
+        return filtered(raw, self.predicate.matches(offered))
 
     def stored_as(self, name: str) -> str:
         """Return how the log calls a column of the predicate."""
