@@ -1,6 +1,8 @@
 """How much of the machine other programs take."""
 
+import os
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 #: Long enough for ten ticks of the kernel's clock, by which it counts.
@@ -11,20 +13,44 @@ BUSY_SHARE = 0.25
 _IDLE, _WAITING_FOR_DISKS = 3, 4
 
 
-def share_of_others(stat: Path = Path("/proc/stat")) -> float:
-    """Return the share of all cores that is taken while this program pauses.
+def share_of_others(proc: Path = Path("/proc")) -> float:
+    """Return the share of all cores that others take while this program pauses.
 
-    Returns 0 where the system does not say.
+    What this program has started is not among the others: Spark goes on compiling, and servers
+    tidy up. Returns 0 where the system does not say.
     """
-    if not stat.exists():
+    if not (proc / "stat").exists():
         return 0.0
-    before = _ticks(stat)
+    before, own_before = _ticks(proc), _own_ticks(proc)
     time.sleep(PAUSE_S)
-    passed = [later - earlier for earlier, later in zip(before, _ticks(stat), strict=True)]
-    total = sum(passed)
-    return 1 - (passed[_IDLE] + passed[_WAITING_FOR_DISKS]) / total if total else 0.0
+    passed = [later - earlier for earlier, later in zip(before, _ticks(proc), strict=True)]
+    own, total = _own_ticks(proc) - own_before, sum(passed)
+    taken = total - passed[_IDLE] - passed[_WAITING_FOR_DISKS] - own
+    return max(0.0, taken / total) if total else 0.0
 
 
-def _ticks(stat: Path) -> list[int]:
+def _ticks(proc: Path) -> list[int]:
     """Return the ticks of all cores by what they went to, up to those that a host took."""
-    return [int(ticks) for ticks in stat.read_text().splitlines()[0].split()[1:9]]
+    return [int(ticks) for ticks in (proc / "stat").read_text().splitlines()[0].split()[1:9]]
+
+
+def _own_ticks(proc: Path) -> int:
+    """Return the ticks that this process and those that it has started have taken."""
+    processes = {pid: (parent, ticks) for pid, parent, ticks in _processes(proc)}
+    own = {os.getpid()}
+    # Children may have lower numbers than their parents.
+    while found := {pid for pid, (parent, _) in processes.items() if parent in own} - own:
+        own |= found
+    return sum(ticks for pid, (_, ticks) in processes.items() if pid in own)
+
+
+def _processes(proc: Path) -> Iterator[tuple[int, int, int]]:
+    """Yield number, parent and ticks of each process."""
+    for folder in proc.iterdir():
+        if folder.name.isdigit():
+            try:
+                # Behind the name, which may have any characters.
+                fields = (folder / "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            yield int(folder.name), int(fields[1]), int(fields[11]) + int(fields[12])

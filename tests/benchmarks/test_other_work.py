@@ -1,11 +1,14 @@
 """How much of the machine other programs take."""
 
+import os
 import time
 from pathlib import Path
 
 import pytest
 
 from benchmarks.other_work import share_of_others
+
+OWN, CHILD, GRANDCHILD, STRANGER = os.getpid(), 30, 20, 10
 
 
 @pytest.mark.parametrize(
@@ -23,17 +26,38 @@ from benchmarks.other_work import share_of_others
 def test_the_share_is_what_was_neither_idle_nor_waiting(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, passed: str, share: float
 ) -> None:
-    stat = tmp_path / "stat"
-    stat.write_text(counted([100] * 8))
     later = [100 + int(ticks) for ticks in passed.split()]
-    monkeypatch.setattr(time, "sleep", lambda pause_s: stat.write_text(counted(later)))
+    count(tmp_path, [100] * 8, {})
 
-    assert share_of_others(stat) == pytest.approx(share)
+    monkeypatch.setattr(time, "sleep", lambda pause_s: count(tmp_path, later, {}))
+
+    assert share_of_others(tmp_path) == pytest.approx(share)
+
+
+def test_what_this_program_has_started_is_not_among_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = {OWN: 7, CHILD: 50, GRANDCHILD: 60, STRANGER: 70}
+    ended = {OWN: 8, CHILD: 53, GRANDCHILD: 64, STRANGER: 72}
+    count(tmp_path, [100] * 8, begun)
+
+    monkeypatch.setattr(
+        time, "sleep", lambda pause_s: count(tmp_path, [110, *[100] * 2, 110, *[100] * 4], ended)
+    )
+
+    assert share_of_others(tmp_path) == pytest.approx(2 / 20)
 
 
 def test_where_the_system_does_not_say_it_is_nothing(tmp_path: Path) -> None:
-    assert share_of_others(tmp_path / "stat") == 0
+    assert share_of_others(tmp_path) == 0
 
 
-def counted(ticks: list[int]) -> str:
-    return f"cpu  {' '.join(map(str, ticks))} 7 0\ncpu0 1 2 3 4 5 6 7 8 0 0\n"
+def count(proc: Path, all_cores: list[int], processes: dict[int, int]) -> None:
+    """Write the ticks of the cores, and those of processes, as the kernel shows them."""
+    cores = " ".join(map(str, all_cores))
+    (proc / "stat").write_text(f"cpu  {cores} 7 0\ncpu0 1 2 3 4 5 6 7 8 0 0\n")
+    parents = {OWN: 1, CHILD: OWN, GRANDCHILD: CHILD, STRANGER: 1}
+    for pid, ticks in processes.items():
+        (proc / str(pid)).mkdir(exist_ok=True)
+        fields = f"S {parents[pid]} 1 1 0 -1 0 0 0 0 0 {ticks - 2} 2 0 0"
+        (proc / str(pid) / "stat").write_text(f"{pid} (a) name) {fields}\n")
