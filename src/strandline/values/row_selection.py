@@ -5,6 +5,8 @@ from typing import Final
 
 import pyarrow as pa
 
+from strandline.values.leaf_types import with_leaves
+
 _PLAIN: Final = {
     pa.string_view(): pa.large_string(),
     pa.binary_view(): pa.large_binary(),
@@ -31,29 +33,14 @@ def taken(batch: pa.RecordBatch, indices: pa.Array) -> pa.RecordBatch:
 def _taken(column: pa.Array, indices: pa.Array) -> pa.Array:
     with suppress(pa.ArrowNotImplementedError):
         return column.take(indices)
+    plain = with_leaves(column.type, _without_view)
     # Not by slices where there is another way: joined slices of views share the memory of
     # the whole column, once for each slice.
     with suppress(pa.ArrowNotImplementedError):
-        return column.cast(_without_views(column.type)).take(indices).cast(column.type)
+        return column.cast(plain).take(indices).cast(column.type)
     slices = [column.slice(index, 1) for index in indices.to_pylist()]
     return pa.concat_arrays(slices) if slices else column.slice(0, 0)
 
 
-def _without_views(arrow: pa.DataType) -> pa.DataType:
-    """Return the type with plain text and bytes in the place of views."""
-    if not pa.types.is_nested(arrow):
-        return _PLAIN.get(arrow, arrow)
-    if pa.types.is_map(arrow):
-        key, item = _plain(arrow.key_field), _plain(arrow.item_field)
-        return pa.map_(key, item, keys_sorted=arrow.keys_sorted)
-    if pa.types.is_struct(arrow):
-        return pa.struct([_plain(arrow.field(number)) for number in range(arrow.num_fields)])
-    if pa.types.is_fixed_size_list(arrow):
-        return pa.list_(_plain(arrow.value_field), arrow.list_size)
-    if pa.types.is_large_list(arrow):
-        return pa.large_list(_plain(arrow.value_field))
-    return pa.list_(_plain(arrow.value_field)) if pa.types.is_list(arrow) else arrow
-
-
-def _plain(field: pa.Field) -> pa.Field:
-    return field.with_type(_without_views(field.type))
+def _without_view(arrow: pa.DataType) -> pa.DataType:
+    return _PLAIN.get(arrow, arrow)
