@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 #: Long enough for ten ticks of the kernel's clock, by which it counts.
@@ -13,7 +13,9 @@ BUSY_SHARE = 0.25
 _IDLE, _WAITING_FOR_DISKS = 3, 4
 
 
-def share_of_others(proc: Path = Path("/proc")) -> float:
+def share_of_others(
+    proc: Path = Path("/proc"), pause: Callable[[float], object] = time.sleep
+) -> float:
     """Return the share of all cores that others take while this program pauses.
 
     What this program has started is not among the others: Spark goes on compiling, and servers
@@ -22,7 +24,7 @@ def share_of_others(proc: Path = Path("/proc")) -> float:
     if not (proc / "stat").exists():
         return 0.0
     before, own_before = _ticks(proc), _own_ticks(proc)
-    time.sleep(PAUSE_S)
+    pause(PAUSE_S)
     passed = [later - earlier for earlier, later in zip(before, _ticks(proc), strict=True)]
     own, total = _own_ticks(proc) - own_before, sum(passed)
     taken = total - passed[_IDLE] - passed[_WAITING_FOR_DISKS] - own

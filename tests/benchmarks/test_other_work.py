@@ -1,7 +1,6 @@
 """How much of the machine other programs take."""
 
 import os
-import time
 from pathlib import Path
 
 import pytest
@@ -24,28 +23,25 @@ OWN, CHILD, GRANDCHILD, STRANGER = os.getpid(), 30, 20, 10
     ids=["idle", "waits for a disk", "programs", "nice", "interrupts and hosts", "no tick"],
 )
 def test_the_share_is_what_was_neither_idle_nor_waiting(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, passed: str, share: float
+    tmp_path: Path, passed: str, share: float
 ) -> None:
     later = [100 + int(ticks) for ticks in passed.split()]
     count(tmp_path, [100] * 8, {})
 
-    monkeypatch.setattr(time, "sleep", lambda pause_s: count(tmp_path, later, {}))
+    found = share_of_others(tmp_path, lambda pause_s: count(tmp_path, later, {}))
 
-    assert share_of_others(tmp_path) == pytest.approx(share)
+    assert found == pytest.approx(share)
 
 
-def test_what_this_program_has_started_is_not_among_the_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_this_program_has_started_is_not_among_the_others(tmp_path: Path) -> None:
     begun = {OWN: 7, CHILD: 50, GRANDCHILD: 60, STRANGER: 70}
     ended = {OWN: 8, CHILD: 53, GRANDCHILD: 64, STRANGER: 72}
     count(tmp_path, [100] * 8, begun)
 
-    monkeypatch.setattr(
-        time, "sleep", lambda pause_s: count(tmp_path, [110, *[100] * 2, 110, *[100] * 4], ended)
-    )
+    later = [110, 100, 100, 110, *[100] * 4]
+    found = share_of_others(tmp_path, lambda pause_s: count(tmp_path, later, ended))
 
-    assert share_of_others(tmp_path) == pytest.approx(2 / 20)
+    assert found == pytest.approx(2 / 20)
 
 
 def test_where_the_system_does_not_say_it_is_nothing(tmp_path: Path) -> None:
