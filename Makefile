@@ -3,7 +3,7 @@ VENV_PYTHON := .venv/bin/python
 CHOSEN := $(if $(filter file,$(origin PYTHON)),,--chosen)
 SETUP := "$(PYTHON)" -I -X utf8 tools/setup_env.py $(CHOSEN)
 # What stays together is in conftest.py.
-PYTEST := $(VENV_PYTHON) -m pytest -n auto --maxprocesses 4
+PYTEST := $(VENV_PYTHON) -m pytest -n auto --maxprocesses 4 --max-worker-restart 2
 # Tests of pages that are made from the code and from stored figures.
 GENERATED := tests/docs/test_api_pages.py tests/docs/test_cli_page.py \
 	tests/docs/test_benchmark_table.py tests/test_torture_counts.py

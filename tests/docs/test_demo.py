@@ -72,7 +72,7 @@ def test_the_log_may_be_elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
 
 
 @pytest.mark.heavy
-@pytest.mark.timeout(1500)
+@pytest.mark.timeout(900)
 @pytest.mark.usefixtures("quick_spark")
 def test_the_demo_balances_and_a_planted_loss_or_repeat_does_not(tmp_path: Path) -> None:
     folder = tmp_path / "run"

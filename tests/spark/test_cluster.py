@@ -53,7 +53,7 @@ def test_a_worker_that_is_lost_costs_no_row_and_repeats_none(tmp_path: Path, buc
 
 
 @pytest.mark.heavy
-@pytest.mark.timeout(1800)
+@pytest.mark.timeout(900)
 @pytest.mark.skipif(why_nothing_can_be_hidden() is not None, reason="needs mount namespaces")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.filterwarnings("ignore::ResourceWarning")

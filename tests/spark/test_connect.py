@@ -13,7 +13,7 @@ import strandline as sl
 from tests.spark.as_sink import numbers_in
 from tests.spark.as_spark import fill
 
-pytestmark = [pytest.mark.heavy, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.heavy, pytest.mark.timeout(900)]
 
 ROOT = Path(__file__).parents[2]
 

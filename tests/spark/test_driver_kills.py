@@ -8,7 +8,7 @@ import pytest
 from tests.spark import driver_kills
 from tests.spark.killed_driver import POINTS
 
-pytestmark = pytest.mark.timeout(1800)
+pytestmark = pytest.mark.timeout(900)
 
 
 # Spark starts once more than there are points.

@@ -224,7 +224,7 @@ pipelines.run(sys.argv[1], url=sys.argv[2])
 
 
 @pytest.mark.heavy
-@pytest.mark.timeout(1800)
+@pytest.mark.timeout(900)
 def test_a_pipeline_over_a_served_log_says_what_its_sink_lacks_and_then_runs(
     log: sl.Log, tmp_path: Path, folder: str
 ) -> None:

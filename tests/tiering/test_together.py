@@ -183,6 +183,20 @@ def test_readers_see_every_record_while_they_are_moved(tmp_path: Path, backend: 
         assert log.evict("t", 0, 0) == total
 
 
+def test_threads_that_read_one_object_at_once_read_the_same(tmp_path: Path) -> None:
+    with opened("sqlite", tmp_path) as log:
+        records = filled(log, 60)
+        move(log, piece_records=60)
+
+        def read(_: int) -> None:
+            for _ in range(500):
+                found = log.read_batches("t", 0, 0)
+                assert sum(batch.num_rows for batch in found) == len(records)
+
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(read, range(4)))
+
+
 @pytest.mark.slow
 def test_trims_beside_tiering_leave_exactly_what_is_kept(tmp_path: Path) -> None:
     objects = MemoryObjects()

@@ -145,25 +145,28 @@ class _Group:
 
 
 class CopiedRows:
-    """An object that was fetched and agrees with its digest, ready to be read."""
+    """An object that was fetched and agrees with its digest, ready to be read by any thread."""
 
     def __init__(self, content: bytes, location: str) -> None:
         self._location = location
+        self._content = content
         self.size_bytes: Final = len(content)
         try:
-            self._file = parquet().ParquetFile(pa.BufferReader(content))
-            kept = self._file.metadata.metadata or {}
+            file = parquet().ParquetFile(pa.BufferReader(content))
+            self._metadata = file.metadata
+            self._schema = file.schema_arrow
+            kept = self._metadata.metadata or {}
             self.about: Final = msgspec.json.decode(kept[METADATA_KEY], type=About)
-            self._groups = [self._group(index) for index in range(self._file.num_row_groups)]
+            self._groups = [self._group(index) for index in range(self._metadata.num_row_groups)]
         except (pa.ArrowException, KeyError, msgspec.MsgspecError, OSError) as error:
             raise self._corrupt("this object is no copy of ours", str(error)) from error
-        self.rows: Final = self._file.metadata.num_rows
+        self.rows: Final = self._metadata.num_rows
         #: Which of TIER_COLUMNS it has; else the name may be a value's.
         self.added: Final = self._added()
         self.schema: Final = self._plain_schema()
 
     def _group(self, index: int) -> _Group:
-        found = self._file.metadata.row_group(index).column(1).statistics
+        found = self._metadata.row_group(index).column(1).statistics
         return _Group(index, found.min, found.max + 1)
 
     def _added(self) -> tuple[str, ...]:
@@ -174,11 +177,11 @@ class CopiedRows:
             SCHEMA_ID: about.schema_id is not None or about.schemas is not None,
         }
         found = tuple(name for name in TIER_COLUMNS if has[name])
-        is_typed = about.value_kind is ValueKind.EVENT and FIELDS in self._file.schema_arrow.names
+        is_typed = about.value_kind is ValueKind.EVENT and FIELDS in self._schema.names
         return (*found, FIELDS) if is_typed else found
 
     def _plain_schema(self) -> pa.Schema:
-        schema = self._file.schema_arrow
+        schema = self._schema
         metadata = {k: v for k, v in (schema.metadata or {}).items() if k != METADATA_KEY}
         return schema.with_metadata(metadata or None)
 
@@ -278,8 +281,11 @@ class CopiedRows:
             taken[number] += upto - at
 
     def _table(self, group: _Group, columns: list[str] | None) -> pa.Table:
+        # A reader of its own for each call: one that two threads use at once crashes the process.
+        source = pa.BufferReader(self._content)
         try:
-            found = self._file.read_row_group(group.index, columns=columns)
+            file = parquet().ParquetFile(source, metadata=self._metadata, pre_buffer=False)
+            found = file.read_row_group(group.index, columns=columns)
             return found.drop_columns(list(self.added)) if self.added and not columns else found
         except (pa.ArrowException, KeyError, OSError) as error:
             raise self._corrupt("this copy cannot be decoded", str(error)) from error
