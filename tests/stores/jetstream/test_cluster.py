@@ -17,6 +17,7 @@ from tests.stores.kills import MortalServer, kill_server_under_writers
 PATIENCE_S = 120.0
 PARTITIONS = 3
 RECORDS = 30
+OPENINGS = 8
 EVENT = sl.Event("order", {})
 
 pytestmark = [pytest.mark.slow, pytest.mark.heavy]
@@ -64,6 +65,23 @@ def test_a_server_that_is_stopped_holds_up_no_append_for_good(cluster: NatsClust
 
         assert offsets == [1] * PARTITIONS
         assert [log.append("t", EVENT, partition=each).offset for each in numbers] == [2, 2, 2]
+
+
+def test_a_log_is_made_once_a_server_that_was_away_is_back(cluster: NatsCluster) -> None:
+    away = cluster.nodes[0]
+    away.kill()
+    try:
+        # A leader is elected, then this server counts as one that is offline: both pass.
+        for number in range(OPENINGS):
+            url = cluster.url(f"early{number}")
+            with contextlib.suppress(sl.UnavailableError), sl.open(url, patience_s=1.0):
+                pass
+    finally:
+        away.start()
+
+    with sl.open(cluster.url("back"), patience_s=PATIENCE_S) as log:
+        log.create_topic("t")
+        assert log.append("t", EVENT).offset == 0
 
 
 def test_a_log_with_three_replicas_reads_what_it_wrote(cluster: NatsCluster) -> None:

@@ -40,6 +40,8 @@ _PAUSE_MAX_S: Final = 0.5
 #: A server that is stopped keeps its connections: pings find out.
 _PING_S: Final = 2
 _LOOK_S: Final = 0.25
+#: So many requests without an answer tell that a single server has no JetStream.
+_LOOKS: Final = 5
 #: How long the client may take to send what it has left.
 _END_S: Final = 2.0
 _API: Final = "$JS.API."
@@ -436,7 +438,7 @@ class NatsConnection:
     async def check_jetstream(self) -> None:
         """Raise InvalidError if there is no JetStream for this user."""
         tries = self.tries()
-        for _ in range(5):
+        for number in itertools.count(1):
             try:
                 await self.api_once("INFO", b"")
             except ApiRefusedError as error:
@@ -444,10 +446,17 @@ class NatsConnection:
                     raise
                 await tries.rest(error)
             except LostError as error:
+                # A cluster does not answer until it has elected a leader, either.
+                if number == _LOOKS and not self._is_cluster:
+                    raise no_jetstream(self.url) from error
                 await tries.rest(error)
             else:
                 return
-        raise no_jetstream(self.url)
+
+    @property
+    def _is_cluster(self) -> bool:
+        """Whether the server has named others."""
+        return self._client is not None and len(self._client.servers) > 1
 
 
 def _give_up(waiting: "asyncio.Future[Msg]") -> None:
@@ -469,7 +478,7 @@ def answer_of(message: Msg) -> Any:
     """Return what JetStream answered; LostError for no one there, ApiRefusedError for an error."""
     status = (message.headers or {}).get(_STATUS)
     if status == _NO_RESPONDERS:
-        raise NotSentError("no JetStream answers there")
+        raise NotSentError("no JetStream for this user, or no leader of its cluster, answers")
     try:
         answer = msgspec.json.decode(message.data)
     except msgspec.DecodeError as error:

@@ -14,6 +14,8 @@ _NO_JETSTREAM: Final = frozenset({10039, 10076})
 #: Of the server, the account or the stream.
 _FULL: Final = frozenset({10002, 10023, 10026, 10028, 10047, 10077, 10120, 10122})
 _NO_PEERS: Final = frozenset({10005, 10074, 10052})
+#: What such an answer says if there are enough servers, and one of them is away.
+_OFFLINE: Final = "offline"
 _BUSY: Final = 503
 
 
@@ -29,7 +31,9 @@ class ApiRefusedError(Exception):
     @property
     def is_passing(self) -> bool:
         """Whether the same request may succeed in a moment, such as after an election."""
-        return self.status == _BUSY and self.code not in _NO_JETSTREAM | _FULL | _NO_PEERS
+        if self.code in _NO_PEERS:
+            return _OFFLINE in self.reason
+        return self.status == _BUSY and self.code not in _NO_JETSTREAM | _FULL
 
 
 def refused(error: ApiRefusedError, url: str) -> StrandlineError:
@@ -43,7 +47,7 @@ def refused(error: ApiRefusedError, url: str) -> StrandlineError:
             url=url,
             reason=str(error),
         )
-    if error.code in _NO_PEERS:
+    if error.code in _NO_PEERS and not error.is_passing:
         return InvalidError(
             "the cluster has too few servers for these replicas, use fewer or start more",
             url=url,
