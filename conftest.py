@@ -22,6 +22,8 @@ from sybil import Example, Sybil
 from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
+from tests.page_folders import enter_folder, leave_folder
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -95,17 +97,6 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-def _enter_folder(namespace: dict[str, Any]) -> None:
-    namespace["_left"] = os.getcwd()
-    namespace["_folder"] = tempfile.TemporaryDirectory(prefix="strandline-docs-")
-    os.chdir(namespace["_folder"].name)
-
-
-def _leave_folder(namespace: dict[str, Any]) -> None:
-    os.chdir(namespace["_left"])
-    namespace["_folder"].cleanup()
-
-
 def _run_shell(example: Example) -> None:
     """Run a block of commands with bash; the program `strandline` is the one of this Python."""
     done = subprocess.run(  # noqa: S603 # A page of ours.
@@ -138,14 +129,14 @@ _pages = Sybil(
     parsers=[PythonCodeBlockParser(), CodeBlockParser(language="bash", evaluator=_run_shell)],
     patterns=["README.md", "docs/*.md", "docs/*/*.md", "docs/*/*/*.md"],
     excludes=SPARK_PAGES,
-    setup=_enter_folder,
-    teardown=_leave_folder,
+    setup=enter_folder,
+    teardown=leave_folder,
 )
 _spark_pages = Sybil(
     parsers=[PythonCodeBlockParser(), CodeBlockParser(language="bash", evaluator=_run_shell)],
     patterns=SPARK_PAGES,
-    setup=_enter_folder,
-    teardown=_leave_folder,
+    setup=enter_folder,
+    teardown=leave_folder,
     fixtures=["spark"],
 )
 pytest_collect_file = (_pages + _spark_pages).pytest()

@@ -1,6 +1,7 @@
 """Retention runs by itself: in one writing process at a time, a step at a time."""
 
 import gc
+import shutil
 import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ from strandline.log.retention_worker import (
     LEASE_S,
     REPORT_S,
     RETENTION_KEY,
+    RETRY_MAX_S,
 )
 from strandline.testing import FakeClock
 from strandline.values import Offset
@@ -213,3 +215,67 @@ def test_a_worker_without_its_lease_is_noticed(
 
     with pytest.raises(AssertionError):
         test_one_process_at_a_time_has_the_lease(open_log, clock)
+
+
+def failures(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [each.message for each in caplog.records if "retention failed" in each.message]
+
+
+@pytest.mark.parametrize("scheme", ["file", "sqlite"])
+def test_a_log_whose_folder_was_removed_is_reported_once(
+    scheme: str, clock: FakeClock, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    log = sl.open(f"{scheme}:{folder / 'log'}", clock=clock)
+    for name in ("ticks", "more", "others"):
+        log.create_topic(name, retention_age_s=1)
+        log.append(name, EVENT)
+    clock.advance(FIRST_DELAY_S)
+
+    shutil.rmtree(folder)
+    clock.advance(24 * 3600)
+
+    assert len(failures(caplog)) == 1
+    log.close()
+
+
+def test_a_log_that_is_back_is_trimmed_again_and_a_new_failure_is_reported(
+    clock: FakeClock, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder, away = tmp_path / "folder", tmp_path / "away"
+    folder.mkdir()
+    log = sl.open(f"file:{folder / 'log'}", clock=clock)
+    log.create_topic("ticks", retention_age_s=1)
+    for lost in (1, 2):
+        fill(log, 5)
+        folder.rename(away)
+        clock.advance(10 * RETRY_MAX_S)
+        assert len(failures(caplog)) == lost
+
+        away.rename(folder)
+        clock.advance(RETRY_MAX_S + INTERVAL_S)
+        assert log.marks("ticks", 0).low == 5 * lost
+    log.close()
+
+
+def test_a_topic_that_fails_is_reported_once_and_delays_no_other(
+    clock: FakeClock, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = sl.open(f"file:{tmp_path / 'log'}", clock=clock)
+    log.create_topic("broken", retention_age_s=1)
+    log.create_topic("ticks", retention_age_s=1)
+    log.append("broken", EVENT)
+    fill(log, 5)
+    broken = log.describe_topic("broken").topic.id
+    keys = tmp_path / "log" / "topics" / str(broken) / "keys"
+    shutil.rmtree(keys, ignore_errors=True)
+    keys.write_bytes(b"no folder")
+
+    for removed in (5, 10):
+        clock.advance(FIRST_DELAY_S + 2 * INTERVAL_S)
+        assert log.marks("ticks", 0).low == removed
+        fill(log, 5)
+
+    assert len(failures(caplog)) == 1
+    log.close()

@@ -1,6 +1,7 @@
 """Consumers on an event loop: the same deliveries, and none lost to a cancellation."""
 
 import asyncio
+import gc
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 import strandline as sl
 from strandline.log import Log, Receipt, TopicName, Value
 from strandline.stores.memory import MemoryStore
-from strandline.subscriptions import Consumer
+from strandline.subscriptions import Consumer, SharedConsumer
 from tests.subscriptions.doubles import PATIENCE_S, SteeredLog, fill
 from tests.triggers.calls import wait_until
 
@@ -189,3 +190,138 @@ def test_closing_ends_the_loop_and_leaves_no_watch() -> None:
 
     assert asyncio.run(close_while_waiting()) == []
     assert log.watches_open == 0
+
+
+def held_up_read(log: SteeredLog, *, after: bool) -> tuple[threading.Event, threading.Event]:
+    """Hold up the first read of a log; return what says that it is reached, and the gate."""
+    reached, gate = threading.Event(), threading.Event()
+
+    def hold_up(partition: int) -> None:
+        if not reached.is_set():
+            reached.set()
+            assert gate.wait(PATIENCE_S), partition
+
+    if after:
+        log.after_read = hold_up
+    else:
+        log.before_read = hold_up
+    return reached, gate
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("fetches", [False, True])
+def test_a_step_waits_for_the_read_of_one_that_was_cancelled(*, after: bool, fetches: bool) -> None:
+    log = SteeredLog()
+    log.inner.create_topic("orders")
+    fill(log.inner, "orders", 0, EVENTS)
+    billing = sl.AsyncConsumer(Consumer(log.as_log(), "orders", "billing"))
+    reached, gate = held_up_read(log, after=after)
+
+    async def step() -> list[sl.Delivery]:
+        if fetches:
+            return await billing.fetch(max_records=2, timeout_s=PATIENCE_S)
+        found = await billing.next(PATIENCE_S)
+        assert found is not None
+        return [found]
+
+    async def consume() -> list[int]:
+        cancelled = asyncio.ensure_future(billing.fetch(max_records=3))
+        await asyncio.to_thread(reached.wait, PATIENCE_S)
+        cancelled.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await cancelled
+        seen: list[int] = []
+        going_on = asyncio.ensure_future(step())
+        for _ in range(5):
+            await asyncio.sleep(0)
+        gate.set()
+        seen.extend(int(each.record.offset) for each in await going_on)
+        while len(seen) < EVENTS:
+            seen.extend(int(each.record.offset) for each in await step())
+        return seen
+
+    assert asyncio.run(consume()) == list(range(EVENTS))
+    billing.blocking.close()
+
+
+def test_a_step_on_another_loop_goes_on_after_one_that_was_cancelled() -> None:
+    log = SteeredLog()
+    log.inner.create_topic("orders")
+    fill(log.inner, "orders", 0, 1)
+    billing = sl.AsyncConsumer(Consumer(log.as_log(), "orders", "billing"))
+    reached, gate = held_up_read(log, after=False)
+
+    async def cancel() -> None:
+        cancelled = asyncio.ensure_future(billing.fetch())
+        await asyncio.to_thread(reached.wait, PATIENCE_S)
+        cancelled.cancel()
+        gate.set()
+
+    asyncio.run(cancel())
+    found = asyncio.run(billing.fetch(timeout_s=PATIENCE_S))
+
+    assert [int(each.record.offset) for each in found] == [0]
+    billing.blocking.close()
+
+
+def test_what_a_cancelled_step_has_met_is_not_reported_by_the_loop() -> None:
+    log = SteeredLog()
+    log.inner.create_topic("orders")
+    fill(log.inner, "orders", 0, 1)
+    billing = sl.AsyncConsumer(Consumer(log.as_log(), "orders", "billing"))
+    reached, gate = held_up_read(log, after=False)
+    reported: list[Any] = []
+
+    async def consume() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, what: reported.append(what))
+        cancelled = asyncio.ensure_future(billing.fetch())
+        await asyncio.to_thread(reached.wait, PATIENCE_S)
+        cancelled.cancel()
+        billing.blocking.close()
+        gate.set()
+        with pytest.raises(asyncio.CancelledError):
+            await cancelled
+        with pytest.raises(sl.ClosedError):
+            await billing.fetch()
+        gc.collect()
+
+    asyncio.run(consume())
+
+    assert reported == []
+
+
+class HeldUpReads(Log):
+    """Holds up the first read of a single record, until it is let through."""
+
+    def __init__(self) -> None:
+        super().__init__(MemoryStore())
+        self.reached = threading.Event()
+        self.gate = threading.Event()
+
+    def read(self, *args: Any, **limits: Any) -> Iterator[sl.Record]:
+        if limits.get("records_max") == 1 and not self.reached.is_set():
+            self.reached.set()
+            assert self.gate.wait(PATIENCE_S)
+        return super().read(*args, **limits)
+
+
+def test_a_step_of_a_queue_waits_for_the_lease_of_one_that_was_cancelled() -> None:
+    log = HeldUpReads()
+    log.create_topic("orders")
+    fill(log, "orders", 0, EVENTS)
+    worker = sl.AsyncSharedConsumer(SharedConsumer(log, "orders", "workers"))
+
+    async def consume() -> list[tuple[int, int]]:
+        cancelled = asyncio.ensure_future(worker.fetch(max_records=1))
+        await asyncio.to_thread(log.reached.wait, PATIENCE_S)
+        cancelled.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await cancelled
+        going_on = asyncio.ensure_future(worker.fetch(max_records=1))
+        done, _ = await asyncio.wait([going_on], timeout=0.1)
+        assert not done, "it leases another"
+        log.gate.set()
+        return [(int(each.record.offset), each.count) for each in await going_on]
+
+    assert asyncio.run(consume()) == [(0, 1)]
+    log.close()

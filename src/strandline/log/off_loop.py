@@ -9,6 +9,7 @@ from concurrent.futures import Executor
 from contextvars import ContextVar, copy_context
 from typing import Any, Concatenate, Final, Generic, ParamSpec, Protocol, TypeVar
 
+from strandline.locks import Latch
 from strandline.writes.loops import check_on_asyncio
 
 PAGE_ITEMS: Final = 128
@@ -71,6 +72,68 @@ async def in_thread(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> 
     to its end, and its result is dropped.
     """
     return await start_in_thread(call, *args, **kwargs)
+
+
+class CallsInTurn:
+    """Calls in threads, of steps that one caller makes at a time.
+
+    Cancelled, a step may leave a call in its thread. The next step begins when it has ended.
+    """
+
+    def __init__(self) -> None:
+        self._left: _Call[Any] | None = None
+
+    async def make(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Return what a call that may block returns. As `in_thread`."""
+        made = _Call(functools.partial(call, *args, **kwargs))
+        try:
+            return await in_thread(made.run)
+        except asyncio.CancelledError:
+            if not made.take_back():
+                self._left = made
+            raise
+
+    async def settle(self) -> None:
+        """Wait for what a cancelled step has begun."""
+        if (left := self._left) is not None:
+            await in_thread(left.wait)
+            self._left = None
+
+    def settle_here(self) -> None:
+        """Do the same in the present thread."""
+        if (left := self._left) is not None:
+            left.wait()
+            self._left = None
+
+
+class _Call(Generic[T_co]):
+    """A call that begins in its thread, unless it is taken back before."""
+
+    def __init__(self, call: Callable[[], T_co]) -> None:
+        self._call = call
+        self._lock = threading.Lock()
+        self._is_begun = False
+        self._is_taken_back = False
+        self._ended = Latch()
+
+    def run(self) -> T_co:
+        with self._lock:
+            if self._is_taken_back:
+                raise asyncio.CancelledError
+            self._is_begun = True
+        try:
+            return self._call()
+        finally:
+            self._ended.set()
+
+    def take_back(self) -> bool:
+        """Keep the call from beginning; False if it has begun."""
+        with self._lock:
+            self._is_taken_back = not self._is_begun
+            return self._is_taken_back
+
+    def wait(self) -> None:
+        self._ended.wait()
 
 
 async def to_its_end(call: Callable[[], T]) -> T:

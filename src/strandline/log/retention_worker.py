@@ -36,6 +36,8 @@ LEASE_S: Final = 10 * INTERVAL_S
 """After how long without a report another process takes over."""
 REPORT_S: Final = 5 * INTERVAL_S
 """How often a run is reported that has removed nothing and found nothing new."""
+RETRY_MAX_S: Final = LEASE_S
+"""How long it rests at most while every step fails."""
 STEP_RECORDS: Final = 100_000
 """How many records of a partition are removed at a time at most."""
 REST_MIN_S: Final = 0.05
@@ -66,7 +68,8 @@ class RetentionWorker:
     """Trims topics to their retention, a step at a time, on timers of its own.
 
     Of the processes that have a log open, one at a time holds the lease of a topic, in the
-    topic's keyed area. A step that fails is logged and tried again after the interval.
+    topic's keyed area. A step that fails is tried again after the interval, and less often
+    while every step fails; it is logged once until the failure is another.
     """
 
     def __init__(
@@ -87,6 +90,9 @@ class RetentionWorker:
         self._is_over = not (check_flag("retention", is_wanted) and is_needed)
         self._holder = ""
         self._topics: deque[Topic] = deque()
+        self._faults: dict[Topic | None, str] = {}
+        self._has_worked = False
+        self._pause_s = INTERVAL_S
         self._timer: Timer | None = None
         self._is_idle = Latch()
         self._is_idle.set()
@@ -127,31 +133,64 @@ class RetentionWorker:
                 return
         except ClosedError:
             return
-        except StrandlineError as error:
-            _logger.warning("retention failed and is tried again: %s", error)
         finally:
             self._is_idle.set()
-        spent_s = self._clock.monotonic() - began_at
-        self._call_later(max(REST_MIN_S, _REST * spent_s) if self._topics else INTERVAL_S)
+        self._call_later(self._rest_s(self._clock.monotonic() - began_at))
+
+    def _rest_s(self, spent_s: float) -> float:
+        if self._topics:
+            return max(REST_MIN_S, _REST * spent_s)
+        # Where nothing has worked, the log may be gone for good, or come back.
+        is_well = self._has_worked or not self._faults
+        self._pause_s = INTERVAL_S if is_well else min(2 * self._pause_s, RETRY_MAX_S)
+        self._has_worked = False
+        return self._pause_s
 
     def _work(self) -> bool:
         """Work on the next topic that is ours; False if no topic has limits."""
-        if not self._topics:
-            every = (self._fresh(each.topic) for each in self._store.topics())
-            self._topics.extend(found.topic for found in every if found is not None)
-            if not self._topics:
+        topic = None
+        try:
+            if not self._topics and not self._begin_round():
                 return False
-        while self._topics:
-            found = self._fresh(self._topics.popleft())
-            if found is None:
-                continue
-            try:
-                if self._is_mine(found):
-                    self._apply(found)
+            while self._topics:
+                topic = self._topics.popleft()
+                is_done = self._work_on(topic)
+                self._has_worked = True
+                self._faults.pop(topic, None)
+                if is_done:
                     break
-            except DroppedError:
-                continue
+        except ClosedError:
+            raise
+        except StrandlineError as error:
+            self._note_fault(topic, str(error))
         return True
+
+    def _begin_round(self) -> bool:
+        """Note which topics have limits; False if none has."""
+        every = (self._fresh(each.topic) for each in self._store.topics())
+        self._topics.extend(found.topic for found in every if found is not None)
+        known = set(self._topics)
+        self._faults = {topic: fault for topic, fault in self._faults.items() if topic in known}
+        return bool(self._topics)
+
+    def _work_on(self, topic: Topic) -> bool:
+        """Apply the retention of a topic, if it has limits and its lease is ours."""
+        found = self._fresh(topic)
+        if found is None:
+            return False
+        try:
+            if not self._is_mine(found):
+                return False
+            self._apply(found)
+        except DroppedError:
+            return False
+        return True
+
+    def _note_fault(self, topic: Topic | None, fault: str) -> None:
+        """Log what went wrong, unless it is what went wrong before."""
+        if fault not in self._faults.values():
+            _logger.warning("retention failed and is tried again: %s", fault)
+        self._faults[topic] = fault
 
     def _fresh(self, topic: Topic) -> StoredTopic | None:
         """Return a topic as it is now, if it has limits."""

@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar
 from strandline.clock import Clock
 from strandline.log import Log
 from strandline.log.draft import size_of
-from strandline.log.off_loop import in_thread
+from strandline.log.off_loop import CallsInTurn
 from strandline.subscriptions.counting import Counting
 from strandline.subscriptions.delivery import NEVER_HANDLED, Delivery
 from strandline.subscriptions.outstanding import Outstanding
@@ -145,13 +145,13 @@ class Deliveries:
             self._check_room(self._on_its_way)
         return self._on_its_way is not None
 
-    async def find_on_loop(self) -> bool:
+    async def find_on_loop(self, calls: CallsInTurn) -> bool:
         """Do the same on the running event loop."""
         # Invariant: what is due is removed only once it is on its way.
         has_more = self._gathered or self._taken or self._waiting.paused
         if self._waiting.first() is None and not has_more:
             return self.find()
-        return await in_thread(self._find_in_turn)
+        return await calls.make(self._find_in_turn)
 
     def prepare(self) -> None:
         """Make a delivery of the record on its way, or dead-letter it. May have to wait."""

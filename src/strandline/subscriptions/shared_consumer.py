@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from strandline.clock import Clock, SystemClock
 from strandline.log import Log, TopicName, check_blocking, parts_of
-from strandline.log.off_loop import in_thread
+from strandline.log.off_loop import CallsInTurn
 from strandline.log.queue_depth import check_count
 from strandline.subscriptions.blocked_keys import BlockedKeys, OnDeadLetter, is_blocking
 from strandline.subscriptions.consumer_name import ConsumerName
@@ -126,7 +126,7 @@ class SharedConsumer(Stream[Delivery]):
         self._dead_letter_topic = dead_letter_topic_name(self._topic)
         self._held = HeldDeliveries(self._queue, self._topic, self._member)
         self._turn_to_settle = threading.RLock()
-        self._ready: deque[Delivery] = deque()
+        self._ready, self._calls = deque[Delivery](), CallsInTurn()
         self._is_closed = False
         self._turn = self._clock.random_bytes(1)[0]
         self._watch = log.watch()
@@ -172,6 +172,8 @@ class SharedConsumer(Stream[Delivery]):
 
     def _fetch(self, most: int, timeout_s: float | None) -> list[Delivery]:
         deadline = deadline_in(self._clock, timeout_s)
+        self._check_open()
+        self._calls.settle_here()
         while True:
             self._look(most)
             if found := self._take(most):
@@ -183,13 +185,16 @@ class SharedConsumer(Stream[Delivery]):
     async def _fetch_on_loop(self, most: int, timeout_s: float | None) -> list[Delivery]:
         check_on_asyncio()
         deadline = deadline_in(self._clock, timeout_s)
+        self._check_open()
+        await self._calls.settle()
         while True:
-            await in_thread(self._look, most)
+            await self._calls.make(self._look, most)
             if found := self._take(most):
                 return found
             if is_over(self._clock, deadline):
                 return []
-            await self._watch.wait_on_loop(await in_thread(self._wait_s, deadline))
+            wait_s = await self._calls.make(self._wait_s, deadline)
+            await self._watch.wait_on_loop(wait_s)
 
     def _look(self, most: int) -> None:
         """Have deliveries ready, if there are any. May block; what is ready stays so."""

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from strandline.clock import Clock
-from strandline.log.off_loop import in_thread
+from strandline.log.off_loop import CallsInTurn
 from strandline.subscriptions.async_subscription import AsyncSubscription
 from strandline.subscriptions.deadline import deadline_in, is_over
 from strandline.subscriptions.deliveries import Deliveries, FetchLimits
@@ -38,6 +38,7 @@ class Steps:
         self._clock = clock
         self._passed_over = passed_over
         self._on_found = on_found
+        self._calls = CallsInTurn()
 
     def take(self, timeout_s: float | None, limits: FetchLimits | None) -> list[Delivery]:
         """Return what there is within the limits, one delivery without limits.
@@ -47,6 +48,7 @@ class Steps:
         deadline = deadline_in(self._clock, timeout_s)
         is_last = False
         self._subscription.check_open()
+        self._calls.settle_here()
         while not (found := self._hand_over(limits)):
             if self._is_upkeep_due():
                 self._keep_up()
@@ -74,19 +76,21 @@ class Steps:
         check_on_asyncio()
         deadline = deadline_in(self._clock, timeout_s)
         is_last = False
+        calls = self._calls
         records = AsyncSubscription(self._subscription)
         self._subscription.check_open()
+        await calls.settle()
         while not (found := self._hand_over(limits)):
             if self._is_upkeep_due():
-                await in_thread(self._keep_up)
-            elif limits is not None and await in_thread(self._deliveries.gather, limits):
+                await calls.make(self._keep_up)
+            elif limits is not None and await calls.make(self._deliveries.gather, limits):
                 is_last = False
-            elif await self._deliveries.find_on_loop():
-                await in_thread(self._deliveries.prepare)
+            elif await self._deliveries.find_on_loop(calls):
+                await calls.make(self._deliveries.prepare)
                 is_last = False
             elif is_last:
                 if self._redriven.is_expected:
-                    await in_thread(self._look_for_redriven)
+                    await calls.make(self._look_for_redriven)
                 found = self._hand_over(limits)
                 break
             else:
