@@ -29,8 +29,12 @@ STORE_CLASSES = {
 }
 #: Where schemes belong: the table of kinds, the form of URLs, and the stores.
 KNOW_SCHEMES = (PACKAGE / "opening.py", PACKAGE / "values" / "log_url.py", STORES)
-#: Their URLs are those of object stores, which have schemes of their own.
-OBJECT_STORES = (PACKAGE / "tiering" / "object_store.py", PACKAGE / "spark" / "file_systems.py")
+#: Their URLs are those of object stores and files, which have schemes of their own.
+OBJECT_STORES = (
+    PACKAGE / "tiering" / "object_store.py",
+    PACKAGE / "spark" / "file_systems.py",
+    PACKAGE / "spark" / "jobs" / "backfilling.py",
+)
 
 #: What a file has to contain before it is worth parsing.
 NAMED = re.compile(
@@ -112,6 +116,7 @@ def test_only_opening_and_the_stores_know_a_scheme() -> None:
         "x = url.removeprefix('file:')",
         "if url.startswith(('http://', 'https://')): pass",
         "x = isinstance(store, KafkaStore)",
+        "REMOTE = ('http:', 'https:')\nx = url.startswith(REMOTE)",
     ],
 )
 def test_a_branch_on_a_scheme_is_found(source: str) -> None:
@@ -199,9 +204,23 @@ def place(run: Run, start: int) -> str:
 
 def scheme_branches(module: ast.Module) -> Iterator[int]:
     """Yield the lines that decide by a scheme's name or by a store's class."""
+    constants = constants_of(module)
     for node in ast.walk(module):
-        if any(map(names_a_scheme, deciding(node))):
+        if any(names_a_scheme(each, constants) for each in deciding(node)):
             yield getattr(node, "lineno", 0)
+
+
+def constants_of(module: ast.Module) -> dict[str, ast.expr]:
+    """Return what the module's own names stand for."""
+    found = {}
+    for node in module.body:
+        match node:
+            case (
+                ast.Assign(targets=[ast.Name(id=name)], value=ast.expr() as value)
+                | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
+            ):
+                found[name] = value
+    return found
 
 
 def deciding(node: ast.AST) -> list[ast.expr]:
@@ -220,15 +239,17 @@ def deciding(node: ast.AST) -> list[ast.expr]:
     return []
 
 
-def names_a_scheme(node: ast.expr) -> bool:
+def names_a_scheme(node: ast.expr, constants: dict[str, ast.expr]) -> bool:
     match node:
         case ast.Constant(value=str(text)):
             name = text.rstrip("/")
             return name in SCHEMES_WITH_COLON or name.removesuffix(":") in SCHEMES
         case ast.Tuple(elts=each) | ast.List(elts=each) | ast.Set(elts=each):
-            return any(map(names_a_scheme, each))
+            return any(names_a_scheme(one, constants) for one in each)
+        case ast.Name(id=name) if name in constants:
+            return names_a_scheme(constants[name], {})
         case ast.Name(id=name) | ast.Attribute(attr=name):
             return name in STORE_CLASSES
         case ast.BinOp(left=left, right=right):
-            return names_a_scheme(left) or names_a_scheme(right)
+            return names_a_scheme(left, constants) or names_a_scheme(right, constants)
     return False
