@@ -20,10 +20,10 @@ import dis
 import inspect
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import CodeType, ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 _IGNORED = {"ctx", "lineno", "col_offset", "end_lineno", "end_col_offset", "type_comment", "kind"}
 _BLOCKS = {"body", "orelse", "finalbody", "handlers"}
@@ -47,31 +47,31 @@ class Bug:
     @contextlib.contextmanager
     def planted(self) -> Iterator[None]:
         """Have the bug in the code for as long as the block runs."""
-        healthy = self._healthy()
-        ill = self._ill(healthy)
-        places = self._places(healthy)
+        sound = self._sound()
+        broken = self._broken(sound)
+        places = self._places(sound)
         for place in places:
-            setattr(place, self.name, ill)
+            setattr(place, self.name, broken)
         try:
             yield
         finally:
             for place in places:
-                setattr(place, self.name, healthy)
+                setattr(place, self.name, sound)
 
-    def _healthy(self) -> Any:
+    def _sound(self) -> Any:
         found = vars(self.owner).get(self.name)
         assert found is not None, f"{self.owner.__name__} has no {self.name} any more: {self.title}"
         return found
 
-    def _places(self, healthy: Any) -> list[Any]:
+    def _places(self, sound: Any) -> list[Any]:
         """Return everything that knows the function by its name."""
         if isinstance(self.owner, type):
             return [self.owner]
         modules = tuple(sys.modules.values())
-        return [each for each in modules if getattr(each, "__dict__", {}).get(self.name) is healthy]
+        return [each for each in modules if getattr(each, "__dict__", {}).get(self.name) is sound]
 
-    def _ill(self, healthy: Any) -> Any:
-        function = inspect.unwrap(_function(healthy))
+    def _broken(self, sound: Any) -> Any:
+        function = inspect.unwrap(_function(sound))
         tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
         change = _Change(self.old, self.new)
         tree = ast.fix_missing_locations(change.visit(tree))
@@ -86,6 +86,23 @@ class Bug:
         names: dict[str, Any] = {}
         exec(code, vars(module), names)  # noqa: S102 - Our own source.
         return names[self.name]
+
+
+class Planted(NamedTuple):
+    """A bug, and the scenario that has to notice."""
+
+    bug: Bug
+    scenario: Callable[..., None]
+
+    def __str__(self) -> str:
+        return f"{self.bug.name}-{self.scenario.__name__}"
+
+
+def bug_in(
+    owner: type | ModuleType, name: str, old: str, new: str, scenario: Callable[..., None]
+) -> Planted:
+    """Return a bug that is named after the scenario that has to notice."""
+    return Planted(Bug(scenario.__name__, owner, name, old, new), scenario)
 
 
 def _function(found: Any) -> Any:

@@ -1,4 +1,7 @@
-"""The rooms stand in three places, in one order: import-linter's, ARCHITECTURE and CONTRIBUTING."""
+"""The rooms stand in three places, in one order: import-linter's, ARCHITECTURE and CONTRIBUTING.
+
+What ARCHITECTURE names is there.
+"""
 
 import re
 import tomllib
@@ -32,3 +35,20 @@ def test_each_room_has_its_row_in_the_table() -> None:
 
     rooms = {room for line in drawn("ARCHITECTURE.md") for room in line.split(" | ")}
     assert {room for room in rooms if f"`{room}`" not in rows} == missing
+
+
+def test_each_file_that_the_page_names_is_there() -> None:
+    page = (ROOT / "ARCHITECTURE.md").read_text()
+    named = re.findall(r"`([\w/*.-]+\.(?:py|pyi|c|h|md|json))`", page)
+    drawn_files = re.findall(r"^(?:[\w.]+\.py(?:, | +|$))+", page, re.MULTILINE)
+    files = {*named, *(name for line in drawn_files for name in re.findall(r"[\w.]+\.py", line))}
+
+    places = (ROOT, ROOT / "src" / "strandline")
+    missing = {
+        name
+        for name in files
+        if not any((place / name).exists() for place in places)
+        and not any((ROOT / "src").rglob(name))
+    }
+    assert files
+    assert not missing

@@ -5,6 +5,7 @@ import io
 import keyword
 import re
 import tokenize
+import tomllib
 from collections.abc import Iterator
 from itertools import combinations
 from pathlib import Path
@@ -12,21 +13,38 @@ from typing import NamedTuple
 
 import pytest
 
-PACKAGE = Path(__file__).parent.parent / "src" / "strandline"
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "src" / "strandline"
 STORES = PACKAGE / "stores"
 #: The parts of the port that all stores may share count for no single store.
-EACH_STORE = ("memory.py", "files", "sqlite", "postgres", "jetstream", "kafka")
+EACH_STORE = ("memory.py", "files", "sqlite", "postgres", "jetstream", "kafka", "remote")
 LINES_MIN = 6
 
-SCHEMES = {"memory", "file", "sqlite"}
-STORE_CLASSES = {"MemoryStore", "FileStore", "SqliteStore"}
+SCHEMES = {"memory", "file", "sqlite", "postgres", "postgresql", "nats"}
+#: Also a format of messages and a protocol: schemes only where a colon follows.
+SCHEMES_WITH_COLON = {"kafka:", "http:", "https:"}
+STORE_CLASSES = {
+    *("MemoryStore", "FileStore", "SqliteStore", "PostgresStore"),
+    *("JetStreamStore", "KafkaStore", "RemoteStore"),
+}
 #: Where schemes belong: the table of kinds, the form of URLs, and the stores.
 KNOW_SCHEMES = (PACKAGE / "opening.py", PACKAGE / "values" / "log_url.py", STORES)
-#: Their URLs are those of object stores, which have schemes of their own.
-OBJECT_STORES = (PACKAGE / "tiering" / "object_store.py", PACKAGE / "spark" / "file_systems.py")
+#: Their URLs are those of object stores and files, which have schemes of their own.
+OBJECT_STORES = (
+    PACKAGE / "tiering" / "object_store.py",
+    PACKAGE / "spark" / "file_systems.py",
+    PACKAGE / "spark" / "jobs" / "backfilling.py",
+)
 
 #: What a file has to contain before it is worth parsing.
-NAMED = re.compile(r"[\"'](memory|file|sqlite)|" + "|".join(sorted(STORE_CLASSES)))
+NAMED = re.compile(
+    "|".join(
+        (
+            *(rf"[\"']{scheme}" for scheme in sorted(SCHEMES | SCHEMES_WITH_COLON)),
+            *sorted(STORE_CLASSES),
+        )
+    )
+)
 TEXT_CALLS = {"startswith", "endswith", "removeprefix", "partition", "split"}
 
 _SKIPPED = {
@@ -41,6 +59,17 @@ class Run(NamedTuple):
     place: str
     lines: tuple[int, ...]
     shapes: tuple[str, ...]
+
+
+def test_every_store_is_checked() -> None:
+    packages = {path.parent.name for path in STORES.glob("*/__init__.py")}
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
+    (apart,) = (
+        each["modules"] for each in contracts["contracts"] if each["type"] == "independence"
+    )
+
+    assert set(EACH_STORE) == {"memory.py", *packages}
+    assert set(apart) == {f"strandline.stores.{Path(name).stem}" for name in EACH_STORE}
 
 
 @pytest.mark.slow
@@ -85,6 +114,9 @@ def test_only_opening_and_the_stores_know_a_scheme() -> None:
         "x = isinstance(store, MemoryStore)",
         "x = type(store) is sqlite.SqliteStore",
         "x = url.removeprefix('file:')",
+        "if url.startswith(('http://', 'https://')): pass",
+        "x = isinstance(store, KafkaStore)",
+        "REMOTE = ('http:', 'https:')\nx = url.startswith(REMOTE)",
     ],
 )
 def test_a_branch_on_a_scheme_is_found(source: str) -> None:
@@ -92,7 +124,13 @@ def test_a_branch_on_a_scheme_is_found(source: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "source", ["raise Invalid('use file: or sqlite:')", "open('file:log')", "x = kind == 'event'"]
+    "source",
+    [
+        "raise Invalid('use file: or sqlite:')",
+        "open('file:log')",
+        "x = kind == 'event'",
+        "x = value_format == 'kafka'",
+    ],
 )
 def test_naming_a_scheme_in_a_message_or_a_url_is_no_branch(source: str) -> None:
     assert not list(scheme_branches(ast.parse(source)))
@@ -166,9 +204,23 @@ def place(run: Run, start: int) -> str:
 
 def scheme_branches(module: ast.Module) -> Iterator[int]:
     """Yield the lines that decide by a scheme's name or by a store's class."""
+    constants = constants_of(module)
     for node in ast.walk(module):
-        if any(map(names_a_scheme, deciding(node))):
+        if any(names_a_scheme(each, constants) for each in deciding(node)):
             yield getattr(node, "lineno", 0)
+
+
+def constants_of(module: ast.Module) -> dict[str, ast.expr]:
+    """Return what the module's own names stand for."""
+    found = {}
+    for node in module.body:
+        match node:
+            case (
+                ast.Assign(targets=[ast.Name(id=name)], value=ast.expr() as value)
+                | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
+            ):
+                found[name] = value
+    return found
 
 
 def deciding(node: ast.AST) -> list[ast.expr]:
@@ -187,14 +239,17 @@ def deciding(node: ast.AST) -> list[ast.expr]:
     return []
 
 
-def names_a_scheme(node: ast.expr) -> bool:
+def names_a_scheme(node: ast.expr, constants: dict[str, ast.expr]) -> bool:
     match node:
         case ast.Constant(value=str(text)):
-            return text.rstrip("/").removesuffix(":") in SCHEMES
+            name = text.rstrip("/")
+            return name in SCHEMES_WITH_COLON or name.removesuffix(":") in SCHEMES
         case ast.Tuple(elts=each) | ast.List(elts=each) | ast.Set(elts=each):
-            return any(map(names_a_scheme, each))
+            return any(names_a_scheme(one, constants) for one in each)
+        case ast.Name(id=name) if name in constants:
+            return names_a_scheme(constants[name], {})
         case ast.Name(id=name) | ast.Attribute(attr=name):
             return name in STORE_CLASSES
         case ast.BinOp(left=left, right=right):
-            return names_a_scheme(left) or names_a_scheme(right)
+            return names_a_scheme(left, constants) or names_a_scheme(right, constants)
     return False

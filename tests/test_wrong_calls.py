@@ -91,6 +91,11 @@ WRONG: list[tuple[str, Callable[[Any], object]]] = [
         "read has no option .* near=.*records_max",
         lambda log: log.read_batches("orders", 0, 0, record_max=1),
     ),
+    ("consumer has no option .* option='retry'", lambda log: log.consumer("orders", "c", retry=3)),
+    (
+        "consumer has no option .* near=.*visibility_s",
+        lambda log: log.consumer("orders", "c", shared=True, visibility=3),
+    ),
     ("on has no option .* near=.*retry", lambda log: LOOSE.Triggers(log).on("orders", retries=3)),
     # A URL or a path in place of a log, and the other way round.
     ("pass a log that is open", lambda _: LOOSE.subscribe("memory:", "orders")),

@@ -4,6 +4,7 @@ import contextlib
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from importlib import import_module
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -253,6 +254,11 @@ def is_shared(url: str | None = None) -> bool:
     return _parse(url)[0].locate is not None
 
 
+def is_served(url: str) -> bool:
+    """Whether a server of Strandline's has the log that `url` names, so that `url` is its own."""
+    return not _parse(url)[0].reads_tier
+
+
 def default_url() -> str:
     """Return the URL that the environment names; InvalidError for an empty variable."""
     url = os.environ.get(URL_VARIABLE)
@@ -291,53 +297,50 @@ def _open_sqlite(location: str, **options: Any) -> SqliteStore:
     return SqliteStore(location, **options)
 
 
-def _open_postgres(location: str, **options: Any) -> "Store[Any]":
-    try:
-        from strandline.stores.postgres import PostgresStore  # noqa: PLC0415 - An extra.
-    except ModuleNotFoundError as error:
-        raise InvalidError(
-            missing("psycopg", "postgres"),
-            missing=error.name,
-        ) from error
-    return PostgresStore(f"postgresql:{location}", **options)
+class _Engine(NamedTuple):
+    """A store that needs an extra: imported when a log on it is first opened."""
 
+    scheme: str
+    #: Its package in `stores`, and the class in it.
+    package: str
+    store: str
+    #: What it is a client with, and the extra that brings it.
+    library: str
+    extra: str
 
-def _examine_postgres(location: str) -> "Iterable[Examined]":
-    try:
-        from strandline.stores.postgres.examining import examine  # noqa: PLC0415 - An extra.
-    except ModuleNotFoundError:
-        return [Examined("psycopg", "failed", "not installed", install_command("postgres"))]
-    return examine(f"postgresql:{location}")
+    def open_store(self, location: str, **options: Any) -> "Store[Any]":
+        try:
+            module = import_module(f"strandline.stores.{self.package}")
+        except ModuleNotFoundError as error:
+            raise InvalidError(missing(self.library, self.extra), missing=error.name) from error
+        opened: Store[Any] = getattr(module, self.store)(f"{self.scheme}:{location}", **options)
+        return opened
 
+    def examine(self, location: str) -> "Iterable[Examined]":
+        try:
+            module = import_module(f"strandline.stores.{self.package}.examining")
+        except ModuleNotFoundError:
+            command = install_command(self.extra)
+            return [Examined(self.library, "failed", "not installed", command)]
+        found: Iterable[Examined] = module.examine(f"{self.scheme}:{location}")
+        return found
 
-_POSTGRES = StoreKind(
-    _open_postgres,
-    "postgresql://USER@HOST/DATABASE",
-    frozenset({"schema", "lock_timeout_s", "connect_timeout_s"}),
-    locate=lambda location: location,
-    extra="postgres",
-    examine=_examine_postgres,
-    carries_secret=lambda location: bool(_POSTGRES_SECRET.search(location)),
-)
-
-
-def _open_nats(location: str, **options: Any) -> "Store[Any]":
-    try:
-        from strandline.stores.jetstream import JetStreamStore  # noqa: PLC0415 - An extra.
-    except ModuleNotFoundError as error:
-        raise InvalidError(
-            missing("nats-py", "nats"),
-            missing=error.name,
-        ) from error
-    return JetStreamStore(f"nats:{location}", **options)
-
-
-def _examine_nats(location: str) -> "Iterable[Examined]":
-    try:
-        from strandline.stores.jetstream.examining import examine  # noqa: PLC0415 - An extra.
-    except ModuleNotFoundError:
-        return [Examined("nats-py", "failed", "not installed", install_command("nats"))]
-    return examine(f"nats:{location}")
+    def kind(
+        self,
+        form: str,
+        options: Iterable[str],
+        *,
+        carries_secret: Callable[[str], bool] | None = None,
+    ) -> StoreKind:
+        return StoreKind(
+            self.open_store,
+            form,
+            frozenset(options),
+            locate=lambda location: location,
+            extra=self.extra,
+            examine=self.examine,
+            carries_secret=carries_secret,
+        )
 
 
 def _has_nats_secret(location: str) -> bool:
@@ -347,49 +350,25 @@ def _has_nats_secret(location: str) -> bool:
     return bool(password) or (bool(user) and not os.environ.get(NATS_PASSWORD_VARIABLE))
 
 
-_NATS = StoreKind(
-    _open_nats,
+_POSTGRES = _Engine("postgresql", "postgres", "PostgresStore", "psycopg", "postgres").kind(
+    "postgresql://USER@HOST/DATABASE",
+    {"schema", "lock_timeout_s", "connect_timeout_s"},
+    carries_secret=lambda location: bool(_POSTGRES_SECRET.search(location)),
+)
+_NATS = _Engine("nats", "jetstream", "JetStreamStore", "nats-py", "nats").kind(
     "nats://USER@HOST:PORT/LOG",
-    frozenset(
-        {"replicas", "system_url", "tls_ca", "tls_cert", "tls_key"}
-        | {"connect_timeout_s", "patience_s"}
-    ),
-    locate=lambda location: location,
-    extra="nats",
-    examine=_examine_nats,
+    {
+        *("replicas", "system_url", "tls_ca", "tls_cert", "tls_key"),
+        *("connect_timeout_s", "patience_s"),
+    },
     carries_secret=_has_nats_secret,
 )
-
-
-def _open_kafka(location: str, **options: Any) -> "Store[Any]":
-    try:
-        from strandline.stores.kafka import KafkaStore  # noqa: PLC0415 - An extra.
-    except ModuleNotFoundError as error:
-        raise InvalidError(
-            missing("confluent-kafka", "kafka"),
-            missing=error.name,
-        ) from error
-    return KafkaStore(f"kafka:{location}", **options)
-
-
-def _examine_kafka(location: str) -> "Iterable[Examined]":
-    try:
-        from strandline.stores.kafka.examining import examine  # noqa: PLC0415 - An extra.
-    except ModuleNotFoundError:
-        return [Examined("confluent-kafka", "failed", "not installed", install_command("kafka"))]
-    return examine(f"kafka:{location}")
-
-
-_KAFKA = StoreKind(
-    _open_kafka,
+_KAFKA = _Engine("kafka", "kafka", "KafkaStore", "confluent-kafka", "kafka").kind(
     "kafka://HOST:PORT/PREFIX",
-    frozenset(
-        {"replicas", "sync", "client_file", "mechanism", "tls", "tls_ca", "tls_cert", "tls_key"}
-        | {"connect_timeout_s", "patience_s"}
-    ),
-    locate=lambda location: location,
-    extra="kafka",
-    examine=_examine_kafka,
+    {
+        *("replicas", "sync", "client_file", "mechanism", "tls", "tls_ca", "tls_cert", "tls_key"),
+        *("connect_timeout_s", "patience_s"),
+    },
 )
 
 

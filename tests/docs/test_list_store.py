@@ -7,11 +7,12 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
 import strandline as sl
-from strandline.clock import Clock, SystemClock
+from strandline.clock import Clock
 from strandline.log import (
     DurableStore,
     EvaluatingStore,
@@ -26,8 +27,9 @@ from strandline.log.changing_store import ChangingStore
 from strandline.log.sources import SourceStore
 from strandline.log.store import ErasingStore, MovableStore
 from strandline.testing import FakeClock, conformance
-from strandline.values import RECORD_BYTES_MAX, InvalidError, UnavailableError
-from tests.conformance.cases import cases
+from strandline.testing.conformance_checks import OpenLog
+from strandline.values import InvalidError, UnavailableError
+from tests.conformance.cases import cases, opening
 from tests.planting import Bug
 
 ROOT = Path(__file__).parents[2]
@@ -49,46 +51,25 @@ def load(path: Path) -> ModuleType:
 EXAMPLE_MODULE = load(EXAMPLE)
 
 
-class Opened:
-    """Opens logs over the example's store on one clock, and closes them."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._logs: list[Log] = []
-
-    def __call__(
-        self, *, auto_create: bool = False, record_bytes_max: int = RECORD_BYTES_MAX
-    ) -> Log:
-        log = Log(
-            EXAMPLE_MODULE.ListStore("test", clock=self._clock),
-            clock=self._clock,
-            auto_create=auto_create,
-            record_bytes_max=record_bytes_max,
-        )
-        self._logs.append(log)
-        return log
-
-    def close(self) -> None:
-        for log in self._logs:
-            log.close()
+def open_one(*, clock: Clock | None = None, **options: Any) -> Log:
+    return Log(EXAMPLE_MODULE.ListStore("test", clock=clock), clock=clock, **options)
 
 
 @pytest.fixture
-def opened() -> Iterator[Opened]:
-    opened = Opened(SystemClock())
-    yield opened
-    opened.close()
+def opened() -> Iterator[OpenLog]:
+    with opening(open_one) as opened:
+        yield opened
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rule", cases(conformance.RULES))
-def test_the_example_keeps(rule: conformance.Rule, opened: Opened) -> None:
+def test_the_example_keeps(rule: conformance.Rule, opened: OpenLog) -> None:
     rule(opened)
 
 
 @pytest.mark.parametrize("rule", conformance.TIMED_RULES, ids=conformance.name_of)
 def test_the_example_keeps_in_time(rule: conformance.TimedRule) -> None:
-    rule(on_clock, FakeClock())
+    rule(lambda clock: open_one(clock=clock), FakeClock())
 
 
 def test_the_suite_finds_what_is_wrong_with_a_store() -> None:
@@ -100,12 +81,9 @@ def test_the_suite_finds_what_is_wrong_with_a_store() -> None:
         "self.anchor",
     )
     rule = next(each for each in conformance.RULES if each.__name__ == "trimming_keeps_the_proof")
-    opened = Opened(SystemClock())
 
-    with bug.planted(), pytest.raises(AssertionError):
+    with opening(open_one) as opened, bug.planted(), pytest.raises(AssertionError):
         rule(opened)
-
-    opened.close()
 
 
 def test_the_example_is_short_and_the_page_shows_it() -> None:
@@ -193,7 +171,3 @@ def test_another_process_finds_the_store_through_its_distribution(package: Path)
 def test_without_the_distribution_the_scheme_is_unknown() -> None:
     with pytest.raises(InvalidError, match=r"scheme=.list."):
         sl.open("list:orders")
-
-
-def on_clock(clock: FakeClock) -> Log:
-    return Log(EXAMPLE_MODULE.ListStore("test", clock=clock), clock=clock)

@@ -3,7 +3,7 @@
 import asyncio
 import inspect
 import threading
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -26,14 +26,13 @@ from strandline.log.store import Placement
 from strandline.stores.memory import MemoryStore, MemoryTopic
 from strandline.testing import FakeClock, conformance
 from strandline.values import (
-    RECORD_BYTES_MAX,
     ClosedError,
     Durability,
     Event,
     TopicSettings,
     UnavailableError,
 )
-from tests.conformance.cases import cases
+from tests.conformance.cases import cases, opening
 
 REQUEST = AppendRequest([Draft(None, EventBody("a", b"{}", b"{}", None), 5)])
 PAGE = Path(__file__).parents[2] / "docs" / "howto" / "build-a-store.md"
@@ -97,43 +96,28 @@ class AsyncioStore:
         return getattr(self._server, name)
 
 
-class Opened:
-    """Opens logs over the double, and closes them."""
-
-    def __init__(self) -> None:
-        self.logs: list[Log] = []
-
-    def __call__(
-        self, *, auto_create: bool = False, record_bytes_max: int = RECORD_BYTES_MAX
-    ) -> Log:
-        store: Any = AsyncioStore(MemoryStore())
-        log = Log(store, auto_create=auto_create, record_bytes_max=record_bytes_max)
-        self.logs.append(log)
-        return log
-
-    def on_clock(self, clock: FakeClock) -> Log:
-        store: Any = AsyncioStore(MemoryStore(clock))
-        self.logs.append(Log(store, clock=clock))
-        return self.logs[-1]
+def open_one(clock: FakeClock | None = None, **options: Any) -> Log:
+    store: Any = AsyncioStore(MemoryStore(clock))
+    return Log(store, clock=clock, **options)
 
 
 @pytest.fixture
-def opened() -> Iterator[Opened]:
-    opened = Opened()
-    yield opened
-    for log in opened.logs:
-        log.close()
+def opened() -> Iterator[Callable[..., Log]]:
+    with opening(open_one) as opened:
+        yield opened
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rule", cases(conformance.RULES))
-def test_an_asyncio_store_keeps(rule: conformance.Rule, opened: Opened) -> None:
+def test_an_asyncio_store_keeps(rule: conformance.Rule, opened: Callable[..., Log]) -> None:
     rule(opened)
 
 
 @pytest.mark.parametrize("rule", conformance.TIMED_RULES, ids=conformance.name_of)
-def test_an_asyncio_store_keeps_in_time(rule: conformance.TimedRule, opened: Opened) -> None:
-    rule(opened.on_clock, FakeClock())
+def test_an_asyncio_store_keeps_in_time(
+    rule: conformance.TimedRule, opened: Callable[..., Log]
+) -> None:
+    rule(opened, FakeClock())
 
 
 def test_on_an_event_loop_an_append_does_not_wait_for_the_client() -> None:

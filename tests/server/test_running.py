@@ -19,7 +19,7 @@ from tests.server.served import Served
 
 
 @pytest.mark.slow
-def test_sigterm_ends_a_server_with_farewells_and_nothing_lost(tmp_path: Path) -> None:
+def test_sigterm_ends_each_stream_with_a_last_event_and_loses_nothing(tmp_path: Path) -> None:
     path = str(tmp_path / "log")
     with sl.open(f"file:{path}") as log:
         log.create_topic("orders")

@@ -2,37 +2,25 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import strandline as sl
+from tests.logs import OpenAgain, opened_again
 
 PARTITIONS = 3
 PRODUCERS = 3
 EVENTS_EACH = 60
 PATIENCE_S = 20.0
 
-OpenAgain = Callable[[], sl.Log]
-
 
 @pytest.fixture(params=["memory", "file", "sqlite"])
 def open_again(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenAgain]:
-    """Return what gives the same log each time, as another process would open it."""
-    opened: list[sl.Log] = []
-
-    def open_log() -> sl.Log:
-        if request.param == "memory" and opened:
-            return opened[0]
-        url = "memory:" if request.param == "memory" else f"{request.param}:{tmp_path / 'events'}"
-        opened.append(sl.open(url))
-        return opened[-1]
-
-    open_log().create_topic("orders", partitions=PARTITIONS)
-    yield open_log
-    for log in opened:
-        log.close()
+    with opened_again(request.param, tmp_path) as open_log:
+        open_log().create_topic("orders", partitions=PARTITIONS)
+        yield open_log
 
 
 def test_readers_that_join_at_any_moment_get_every_record_once_in_order(

@@ -4,7 +4,7 @@ import contextlib
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from unittest import mock
 
@@ -13,28 +13,17 @@ import pytest
 import strandline as sl
 from strandline.log.claims import LocalClaims
 from strandline.stores.claim_locks import LockClaims
+from tests.logs import OpenAgain, opened_again
 from tests.subscriptions.doubles import fill
 
-OpenAgain = Callable[[], sl.Log]
 PROGRAM = Path(__file__).parent / "held_consumer.py"
 
 
 @pytest.fixture(params=["memory", "file", "sqlite"])
 def open_again(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenAgain]:
-    """Return what gives the same log each time, as another process would open it."""
-    opened: list[sl.Log] = []
-
-    def open_log() -> sl.Log:
-        if request.param == "memory" and opened:
-            return opened[0]
-        url = "memory:" if request.param == "memory" else f"{request.param}:{tmp_path / 'events'}"
-        opened.append(sl.open(url))
-        return opened[-1]
-
-    open_log().create_topic("orders", partitions=2)
-    yield open_log
-    for log in opened:
-        log.close()
+    with opened_again(request.param, tmp_path) as open_log:
+        open_log().create_topic("orders", partitions=2)
+        yield open_log
 
 
 def test_a_second_consumer_of_one_name_is_refused_until_the_first_is_closed(

@@ -2,8 +2,6 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
-from typing import NamedTuple
 
 import pytest
 
@@ -16,7 +14,7 @@ from strandline.tiering.partition_copies import PartitionCopies
 from strandline.tiering.tiered_store import TieredStore
 from strandline.tiering.tiering import TieringRun
 from tests.logs import memory_log
-from tests.planting import Bug
+from tests.planting import Planted, bug_in
 from tests.tiering import (
     test_catalogue,
     test_compacting,
@@ -190,105 +188,97 @@ def a_reader_of_merged(folder: Path) -> None:
     test_compacting.test_a_reader_that_holds_a_merged_object_goes_on(folder)
 
 
-class Planted(NamedTuple):
-    """A bug, and the scenario that has to notice."""
-
-    bug: Bug
-    scenario: Scenario
-
-    def __str__(self) -> str:
-        return f"{self.bug.name}-{self.scenario.__name__}"
-
-
-def _bug(owner: type | ModuleType, name: str, old: str, new: str, scenario: Scenario) -> Planted:
-    return Planted(Bug(scenario.__name__, owner, name, old, new), scenario)
-
-
 BUGS = (
-    _bug(TieringRun, "_finish", "fault is not None", "False", a_torn_upload),
-    _bug(TieringRun, "_fault", "_ != (segment.size_bytes, segment.digest)", "False", a_wrong_copy),
-    _bug(TieringRun, "_is_right", "self._fault(...) is None", "True", a_wrong_copy),
-    _bug(TieringRun, "evict", "kept -= _", "pass", limits),
-    _bug(ColdSegments, "rows", "digest_of(...) != segment.digest", "False", flipped_bytes),
-    _bug(ColdSegments, "check_kept", "offset < low", "False", a_trim_overtakes),
-    _bug(
+    bug_in(TieringRun, "_finish", "fault is not None", "False", a_torn_upload),
+    bug_in(
+        TieringRun, "_fault", "_ != (segment.size_bytes, segment.digest)", "False", a_wrong_copy
+    ),
+    bug_in(TieringRun, "_is_right", "self._fault(...) is None", "True", a_wrong_copy),
+    bug_in(TieringRun, "evict", "kept -= _", "pass", limits),
+    bug_in(ColdSegments, "rows", "digest_of(...) != segment.digest", "False", flipped_bytes),
+    bug_in(ColdSegments, "check_kept", "offset < low", "False", a_trim_overtakes),
+    bug_in(
         TieredStore,
         "evict",
         "before > _.evicted(...)",
         "False",
         evicting_without_a_copy,
     ),
-    _bug(TieredStore, "read", "type(found) is _READ_AT_ONCE", "True", a_reader_in_the_middle),
-    _bug(TieredStore, "drop_topic", "remove_dropped(...)", "pass", a_dropped_topic),
-    _bug(TieredStore, "segments", "[*cold, *runs]", "runs", retention),
-    _bug(
+    bug_in(TieredStore, "read", "type(found) is _READ_AT_ONCE", "True", a_reader_in_the_middle),
+    bug_in(TieredStore, "drop_topic", "remove_dropped(...)", "pass", a_dropped_topic),
+    bug_in(TieredStore, "segments", "[*cold, *runs]", "runs", retention),
+    bug_in(
         tiered_store.Tier,
         "over",
         "TieredStore(...)",
         "TieredStore(store, clock)",
         a_reader_in_the_middle,
     ),
-    _bug(TieredStore, "_going_on", "cast(...)", "wanted.start", a_reader_in_the_middle),
-    _bug(Retention, "_first_within", "over, before = _, _", "before = 0", retention),
-    _bug(TieringRun, "_settle_in_store", "self._retire(...)", "pass", a_deletion_that_fails),
-    _bug(
+    bug_in(TieredStore, "_going_on", "cast(...)", "wanted.start", a_reader_in_the_middle),
+    bug_in(Retention, "_first_within", "over, before = _, _", "before = 0", retention),
+    bug_in(TieringRun, "_settle_in_store", "self._retire(...)", "pass", a_deletion_that_fails),
+    bug_in(
         TieredReading,
         "_all_records",
         "rows.batches(at, upto)",
         "rows.batches(at + 1, upto)",
         a_reader_in_the_middle,
     ),
-    _bug(removal, "sweep", "name not in known", "True", a_stale_list),
-    _bug(removal, "sweep", "objects.delete(...)", "pass", orphans),
-    _bug(segment_view, "_check_added", "other is not None", "False", one_copy_of_a_run),
-    _bug(PartitionCopies, "is_overlapped", "at > 0", "False", a_run_that_grew),
-    _bug(segment_view, "_check_finished", "step.is_apart", "False", a_run_that_grew_at_the_end),
-    _bug(TieringRun, "_finish", "all(...)", "True", a_refused_copy),
-    _bug(segment_view, "_check_not_needed", "start >= end", "True", the_only_copy),
-    _bug(segment_view, "_check_eviction", "reached < step.before", "False", the_only_copy),
-    _bug(copying, "_read_proof", "following.anchor.hex()", "history.anchor.hex()", cold_history),
-    _bug(
+    bug_in(removal, "sweep", "name not in known", "True", a_stale_list),
+    bug_in(removal, "sweep", "objects.delete(...)", "pass", orphans),
+    bug_in(segment_view, "_check_added", "other is not None", "False", one_copy_of_a_run),
+    bug_in(PartitionCopies, "is_overlapped", "at > 0", "False", a_run_that_grew),
+    bug_in(segment_view, "_check_finished", "step.is_apart", "False", a_run_that_grew_at_the_end),
+    bug_in(TieringRun, "_finish", "all(...)", "True", a_refused_copy),
+    bug_in(segment_view, "_check_not_needed", "start >= end", "True", the_only_copy),
+    bug_in(segment_view, "_check_eviction", "reached < step.before", "False", the_only_copy),
+    bug_in(copying, "_read_proof", "following.anchor.hex()", "history.anchor.hex()", cold_history),
+    bug_in(
         ColdHistory, "value_before", "_[: offset - _]", "rows.digests()[:0]", a_trim_in_cold_history
     ),
-    _bug(
+    bug_in(
         ColdHistory,
         "_of_copy",
         "Piece([entry], values[_])",
         "Piece([entry], self._chain.link_kept((before, *values)[entry.offset - first], entry))",
         forged(test_proof.changed_row, [9]),
     ),
-    _bug(
+    bug_in(
         ColdHistory,
         "_wrong_digests",
         "_.digest_kept(...) != digest",
         "False",
         forged(test_proof.swapped_digests, [9, 11]),
     ),
-    _bug(
+    bug_in(
         ColdHistory,
         "_of_copy",
         "after if _ else None",
         "values[-1]",
         forged(test_proof.changed_row_and_digest, [7]),
     ),
-    _bug(TieredStore, "history", "[Piece((), stored.anchor)]", "[]", a_forged_last_copy),
-    _bug(TieringRun, "_finish", "store.delete(...)", "pass", an_erasure_in_a_merge),
-    _bug(segment_view, "_check_finished", "len(...) < len(...)", "False", merges_at_once),
-    _bug(
+    bug_in(TieredStore, "history", "[Piece((), stored.anchor)]", "[]", a_forged_last_copy),
+    bug_in(TieringRun, "_finish", "store.delete(...)", "pass", an_erasure_in_a_merge),
+    bug_in(segment_view, "_check_finished", "len(...) < len(...)", "False", merges_at_once),
+    bug_in(
         segment_view, "_check_merged", "copies.successor(...) is not None", "False", merges_at_once
     ),
-    _bug(segment_view, "_check_merged", "step.start <= known.start <= at", "True", merges_at_once),
-    _bug(segment_view, "_check_merged", "step.merges and at != step.end", "False", merges_at_once),
-    _bug(segment_view, "_check_added", "copies.is_in_merged(...)", "False", a_late_copy),
-    _bug(TieringRun, "remove_merged", "since_us <= until_us", "True", the_grace),
-    _bug(TieringRun, "remove_merged", "self._retire(...)", "pass", a_fault_in_a_merge),
-    _bug(TieringRun, "_finish", "fault is not None", "False", a_torn_merge),
-    _bug(compacting, "uniform_parts", "footer.is_packed == was_packed", "True", packed_batches),
-    _bug(PartitionCopies, "_take_out", "self._put_in(merged)", "pass", a_lost_merge),
-    _bug(PartitionCopies, "put", "self._remove(merged)", "pass", a_saved_merge),
-    _bug(ColdSegments, "fetched", "self.catch_up(...)", "pass", a_reader_of_merged),
-    _bug(PartitionCopies, "find", "run[0] <= offset < run[1]", "True", epochs),
-    _bug(
+    bug_in(
+        segment_view, "_check_merged", "step.start <= known.start <= at", "True", merges_at_once
+    ),
+    bug_in(
+        segment_view, "_check_merged", "step.merges and at != step.end", "False", merges_at_once
+    ),
+    bug_in(segment_view, "_check_added", "copies.is_in_merged(...)", "False", a_late_copy),
+    bug_in(TieringRun, "remove_merged", "since_us <= until_us", "True", the_grace),
+    bug_in(TieringRun, "remove_merged", "self._retire(...)", "pass", a_fault_in_a_merge),
+    bug_in(TieringRun, "_finish", "fault is not None", "False", a_torn_merge),
+    bug_in(compacting, "uniform_parts", "footer.is_packed == was_packed", "True", packed_batches),
+    bug_in(PartitionCopies, "_take_out", "self._put_in(merged)", "pass", a_lost_merge),
+    bug_in(PartitionCopies, "put", "self._remove(merged)", "pass", a_saved_merge),
+    bug_in(ColdSegments, "fetched", "self.catch_up(...)", "pass", a_reader_of_merged),
+    bug_in(PartitionCopies, "find", "run[0] <= offset < run[1]", "True", epochs),
+    bug_in(
         PartitionCopies,
         "_covering",
         "self._reach[index] > offset",

@@ -10,8 +10,8 @@ import pytest
 import strandline as sl
 from strandline.testing import FakeClock
 from strandline.triggers import Counters, Triggers
+from tests.logs import OpenAgain
 from tests.triggers.calls import CONSUMERS, Calls, cursors, publish, wait_until
-from tests.triggers.conftest import OpenAgain
 
 
 def test_a_stop_lets_functions_end(clock: FakeClock) -> None:

@@ -1,9 +1,5 @@
 """The tests of triggers are worth what they find: bugs planted in them are found by one."""
 
-from collections.abc import Callable
-from types import ModuleType
-from typing import NamedTuple
-
 import pytest
 
 import strandline as sl
@@ -12,7 +8,7 @@ from strandline.subscriptions.dead_letters import DeadLettering
 from strandline.subscriptions.redriving import _Redrive
 from strandline.testing import FakeClock
 from strandline.triggers import dispatch, handled_keys, lanes, settling, workers
-from tests.planting import Bug
+from tests.planting import Planted, bug_in
 from tests.subscriptions import test_dead_letter_tools
 from tests.triggers import (
     calls,
@@ -24,8 +20,6 @@ from tests.triggers import (
 )
 
 pytestmark = pytest.mark.heavy
-
-Scenario = Callable[[], None]
 
 
 def orders() -> sl.Log:
@@ -113,85 +107,71 @@ DISPATCH = dispatch.Dispatch
 KEYS = handled_keys.HandledKeys
 
 
-class Planted(NamedTuple):
-    """A bug, and the scenario that has to notice."""
-
-    bug: Bug
-    scenario: Scenario
-
-    def __str__(self) -> str:
-        return f"{self.bug.name}-{self.scenario.__name__}"
-
-
-def _bug(owner: type | ModuleType, name: str, old: str, new: str, scenario: Scenario) -> Planted:
-    return Planted(Bug(scenario.__name__, owner, name, old, new), scenario)
-
-
 BUGS = (
-    _bug(DISPATCH, "_take", "entry.count = delivery.count", "pass", retries),
-    _bug(DISPATCH, "_fail", "_.retry[_]", "self.trigger.retry[0]", retries),
-    _bug(DISPATCH, "_settle", "self._alarm.ring_in(...)", "pass", retries),
-    _bug(
+    bug_in(DISPATCH, "_take", "entry.count = delivery.count", "pass", retries),
+    bug_in(DISPATCH, "_fail", "_.retry[_]", "self.trigger.retry[0]", retries),
+    bug_in(DISPATCH, "_settle", "self._alarm.ring_in(...)", "pass", retries),
+    bug_in(
         DISPATCH,
         "_lanes_of",
         "(_, record.partition, record.key)",
         "('key', record.offset)",
         concurrency,
     ),
-    _bug(
+    bug_in(
         DISPATCH,
         "_fail",
         "self._finish(_, Verdict.FAILED, ...)",
         "self._finish(entry, Verdict.FAILED, error, delay_s=delay_s, holds_lanes=True)",
         a_key_that_waits,
     ),
-    _bug(settling.Settling, "_give_up", "_.dead_letter(...)", "pass", redriven),
-    _bug(DeadLettering, "dead_letter", "self._acks.settle(...)", "pass", redriven),
-    _bug(
+    bug_in(settling.Settling, "_give_up", "_.dead_letter(...)", "pass", redriven),
+    bug_in(DeadLettering, "dead_letter", "self._acks.settle(...)", "pass", redriven),
+    bug_in(
         DISPATCH,
         "_finish_calls",
         "await asyncio.wait(waits, ...)",
         "pass",
         a_stop,
     ),
-    _bug(DISPATCH, "_handle", "not self._is_stopping", "True", handing_back),
-    _bug(workers, "_carried", "not isinstance(error, StopIteration)", "True", any_error),
-    _bug(KEYS, "catch_up", "self._log.read(...)", "()", a_window),
-    _bug(
+    bug_in(DISPATCH, "_handle", "not self._is_stopping", "True", handing_back),
+    bug_in(workers, "_carried", "not isinstance(error, StopIteration)", "True", any_error),
+    bug_in(KEYS, "catch_up", "self._log.read(...)", "()", a_window),
+    bug_in(
         KEYS,
         "is_handled",
         "_ < self._window_us",
         "abs(timestamp_us - each) <= self._window_us",
         a_window,
     ),
-    _bug(settling.Settling, "_store_keys", "self._keys.store(...)", "pass", a_window),
-    _bug(
+    bug_in(settling.Settling, "_store_keys", "self._keys.store(...)", "pass", a_window),
+    bug_in(
         settling.Settling,
         "_store_keys",
         "one.verdict is Verdict.HANDLED",
         "True",
         failures_and_keys,
     ),
-    _bug(
+    bug_in(
         DISPATCH,
         "_handle",
         "self._finish(_, Verdict.HANDLED, ...)",
         "self._finish(entry, Verdict.HANDLED, holds_lanes=False)",
         concurrency,
     ),
-    _bug(lanes.KeyLanes, "_is_first", "all", "any", two_lanes),
-    _bug(DISPATCH, "_lanes_of", "entry.key is not None", "False", keys_across_partitions),
-    _bug(KEYS, "trim", "self._log.trim(...)", "pass", keys_let_go),
-    _bug(
+    bug_in(lanes.KeyLanes, "_is_first", "all", "any", two_lanes),
+    bug_in(DISPATCH, "_lanes_of", "entry.key is not None", "False", keys_across_partitions),
+    bug_in(KEYS, "trim", "self._log.trim(...)", "pass", keys_let_go),
+    bug_in(
         settling.Settling,
         "_look_for_horizon",
         "following < marks.high",
         "False",
         a_lagging_partition,
     ),
-    _bug(_Redrive, "_hand_on", "self._identity(...)", "None", two_redrivers),
-    _bug(dead_letters, "redriven_letters", "int(...)", "-1", redriven),
-    _bug(
+    bug_in(_Redrive, "_hand_on", "self._identity(...)", "None", two_redrivers),
+    bug_in(dead_letters, "redriven_letters", "int(...)", "-1", redriven),
+    bug_in(
         dead_letters,
         "append_dead_letter",
         "receipt.offset not in redriven_letters(log, topic)",

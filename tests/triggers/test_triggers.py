@@ -11,8 +11,8 @@ import strandline as sl
 from strandline.subscriptions import OUTSTANDING_MAX
 from strandline.testing import FakeClock
 from strandline.triggers import Counters, Triggers, on, redrive
+from tests.logs import OpenAgain
 from tests.triggers.calls import CONSUMERS, Calls, cursors, publish, wait_until
-from tests.triggers.conftest import OpenAgain
 
 
 def test_a_function_is_called_for_each_record_and_the_cursor_follows(log: sl.Log) -> None:

@@ -1,31 +1,18 @@
 """Logs of every kind, as they are opened."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import strandline as sl
+from tests.logs import SCHEMES, OpenAgain, opened_again
 
-OpenAgain = Callable[[], sl.Log]
 
-
-# The room knows no store: two are enough, and make test-all has the third.
-@pytest.fixture(params=["memory", "file", pytest.param("sqlite", marks=pytest.mark.heavy)])
+@pytest.fixture(params=SCHEMES)
 def open_again(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenAgain]:
-    """Return what gives the same log each time, as another process would open it."""
-    opened: list[sl.Log] = []
-
-    def open_log() -> sl.Log:
-        if request.param == "memory" and opened:
-            return opened[0]
-        url = "memory:" if request.param == "memory" else f"{request.param}:{tmp_path / 'events'}"
-        opened.append(sl.open(url))
-        return opened[-1]
-
-    yield open_log
-    for log in opened:
-        log.close()
+    with opened_again(request.param, tmp_path) as open_log:
+        yield open_log
 
 
 @pytest.fixture

@@ -1,33 +1,19 @@
 """A log for each backend, opened as often as a test likes."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-import strandline as sl
 from strandline.log import Log
+from tests.logs import SCHEMES, OpenAgain, opened_again
 
-OpenAgain = Callable[[], Log]
 
-
-# The room knows no store: two are enough, and make test-all has the third.
-@pytest.fixture(params=["memory", "file", pytest.param("sqlite", marks=pytest.mark.heavy)])
+@pytest.fixture(params=SCHEMES)
 def open_again(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenAgain]:
-    """Return what gives the same log each time, as another process would open it."""
-    opened: list[Log] = []
-
-    def open_log() -> Log:
-        if request.param == "memory" and opened:
-            return opened[0]
-        url = "memory:" if request.param == "memory" else f"{request.param}:{tmp_path / 'events'}"
-        opened.append(sl.open(url))
-        return opened[-1]
-
-    open_log().create_topic("accounts", partitions=2)
-    yield open_log
-    for log in opened:
-        log.close()
+    with opened_again(request.param, tmp_path) as open_log:
+        open_log().create_topic("accounts", partitions=2)
+        yield open_log
 
 
 @pytest.fixture

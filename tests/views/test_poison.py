@@ -7,6 +7,7 @@ import pytest
 import strandline as sl
 from strandline.log import Log
 from strandline.views import Readiness
+from tests.logs import OpenAgain
 from tests.views.accounts import (
     PATIENCE_S,
     Accounts,
@@ -18,7 +19,6 @@ from tests.views.accounts import (
     running,
     state_of,
 )
-from tests.views.conftest import OpenAgain
 
 
 def poison(name: str = "ann") -> sl.Event:

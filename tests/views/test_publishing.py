@@ -9,6 +9,7 @@ import strandline as sl
 from strandline.log import Log
 from strandline.testing import FakeClock
 from strandline.views import REFUSALS_KEPT
+from tests.logs import OpenAgain
 from tests.views.accounts import (
     PATIENCE_S,
     Accounts,
@@ -21,7 +22,6 @@ from tests.views.accounts import (
     running,
     state_of,
 )
-from tests.views.conftest import OpenAgain
 
 
 def test_what_publish_returned_for_is_visible_tb1(log: Log) -> None:

@@ -11,6 +11,7 @@ import strandline as sl
 from strandline.log import Log
 from strandline.testing import FakeClock
 from strandline.views import Readiness
+from tests.logs import OpenAgain
 from tests.patience import wait_collected
 from tests.views.accounts import (
     PATIENCE_S,
@@ -25,7 +26,6 @@ from tests.views.accounts import (
     running,
     state_of,
 )
-from tests.views.conftest import OpenAgain
 
 
 def gated(log: SteeredLog) -> threading.Event:

@@ -6,6 +6,7 @@ import pytest
 
 import strandline as sl
 from strandline.log import Log
+from tests.logs import OpenAgain
 from tests.views.accounts import (
     PATIENCE_S,
     Accounts,
@@ -18,7 +19,6 @@ from tests.views.accounts import (
     running,
     state_of,
 )
-from tests.views.conftest import OpenAgain
 
 
 def test_two_views_at_the_same_place_share_a_read(log: Log) -> None:

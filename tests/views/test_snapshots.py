@@ -12,7 +12,7 @@ from strandline.io import SystemIo
 from strandline.log import Log
 from strandline.testing import FakeClock, FaultyIo
 from strandline.testing.faulty_io import Fault
-from tests.logs import memory_log
+from tests.logs import OpenAgain, memory_log
 from tests.views.accounts import (
     PATIENCE_S,
     Accounts,
@@ -28,7 +28,6 @@ from tests.views.accounts import (
     save_all,
     state_of,
 )
-from tests.views.conftest import OpenAgain
 
 
 def test_a_restart_without_a_snapshot_replays_the_log_tb4(open_again: OpenAgain) -> None:

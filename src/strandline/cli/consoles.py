@@ -9,9 +9,8 @@ from strandline.cli.command import command
 from strandline.cli.options import Json, existing
 from strandline.cli.screen import flush, note, show, show_json
 from strandline.cli.serving import log_to_stderr, server_settings
+from strandline.opening import is_served
 from strandline.values import Mode
-
-_REMOTE = ("http://", "https://")
 
 
 @command(
@@ -41,8 +40,8 @@ def console(
     Without a URL it is the log of STRANDLINE_URL, and without that file:.strandline/events.
     Of a server that runs elsewhere its own console is opened.
     """
-    if url is not None and url.startswith(_REMOTE):
-        _tell(f"{url.rstrip('/')}/console/", {}, browser=browser, json=json)
+    if url is not None and is_served(url):
+        _show_link(f"{url.rstrip('/')}/console/", {}, browser=browser, json=json)
     else:
         _serve(url, port, read_only=read_only, browser=browser, json=json)
 
@@ -57,12 +56,12 @@ def _serve(url: str | None, port: int, *, read_only: bool, browser: bool, json: 
 
         def ready(_: str) -> None:
             about = {"log": str(log.id)}
-            _tell(server.console_link(), about, browser=browser, json=json)
+            _show_link(server.console_link(), about, browser=browser, json=json)
 
         server.run(ready)
 
 
-def _tell(link: str, about: dict[str, str], *, browser: bool, json: bool) -> None:
+def _show_link(link: str, about: dict[str, str], *, browser: bool, json: bool) -> None:
     if json:
         show_json({"link": link, **about})
     else:

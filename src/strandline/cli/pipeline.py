@@ -13,7 +13,15 @@ from strandline.cli.exit_codes import ExitCode
 from strandline.cli.options import Json, Tenant, TopicName, Url, parse_age, parse_size
 from strandline.cli.screen import note, printable, progress, show, show_json
 from strandline.cli.spark_session import LOCAL, Master, session
-from strandline.cli.tiers import report_text
+from strandline.cli.tiers import (
+    CompactSize,
+    Delta,
+    IncludeOpen,
+    LocalAge,
+    LocalBytes,
+    TierStore,
+    report_text,
+)
 from strandline.values import InvalidError
 from strandline.values.extras import install_command
 
@@ -120,26 +128,14 @@ def audit(
 )
 def tier(
     topic: TopicName,
-    store: Annotated[
-        str, typer.Argument(metavar="STORE", help="file:///path, s3://bucket/prefix, …")
-    ],
+    store: TierStore,
     *,
     url: Url = None,
-    local_age: Annotated[
-        str | None, typer.Option(metavar="AGE", help="Keep younger records here, too.")
-    ] = None,
-    local_bytes: Annotated[
-        str | None, typer.Option(metavar="SIZE", help="Keep so much of a partition here, too.")
-    ] = None,
-    include_open: Annotated[
-        bool, typer.Option("--include-open", help="Also copy what still grows.")
-    ] = False,
-    delta: Annotated[
-        bool, typer.Option("--delta", help="Have the objects be a Delta table from now on.")
-    ] = False,
-    compact: Annotated[
-        str | None, typer.Option(metavar="SIZE", help="Merge small objects up to this size.")
-    ] = None,
+    local_age: LocalAge = None,
+    local_bytes: LocalBytes = None,
+    include_open: IncludeOpen = False,
+    delta: Delta = False,
+    compact: CompactSize = None,
     tenant: Tenant = None,
     master: Master = LOCAL,
     json: Json = False,

@@ -22,6 +22,23 @@ from strandline.values import Mode
 if TYPE_CHECKING:
     from strandline.tiering import TierReport
 
+TierStore = Annotated[
+    str, typer.Argument(metavar="STORE", help="file:///path, s3://bucket/prefix, …")
+]
+LocalAge = Annotated[
+    str | None, typer.Option(metavar="AGE", help="Keep younger records here, too.")
+]
+LocalBytes = Annotated[
+    str | None, typer.Option(metavar="SIZE", help="Keep so much of a partition here, too.")
+]
+IncludeOpen = Annotated[bool, typer.Option("--include-open", help="Also copy what still grows.")]
+Delta = Annotated[
+    bool, typer.Option("--delta", help="Have the objects be a Delta table from now on.")
+]
+CompactSize = Annotated[
+    str | None, typer.Option(metavar="SIZE", help="Merge small objects up to this size.")
+]
+
 
 @command(
     "tier",
@@ -32,27 +49,14 @@ if TYPE_CHECKING:
 )
 def tier(
     topic: TopicName,
-    store: Annotated[
-        str,
-        typer.Argument(metavar="STORE", help="file:///path, s3://bucket/prefix, …"),
-    ],
+    store: TierStore,
     *,
     url: Url = None,
-    local_age: Annotated[
-        str | None, typer.Option(metavar="AGE", help="Keep younger records here, too.")
-    ] = None,
-    local_bytes: Annotated[
-        str | None, typer.Option(metavar="SIZE", help="Keep so much of a partition here, too.")
-    ] = None,
-    include_open: Annotated[
-        bool, typer.Option("--include-open", help="Also copy what still grows.")
-    ] = False,
-    delta: Annotated[
-        bool, typer.Option("--delta", help="Have the objects be a Delta table from now on.")
-    ] = False,
-    compact: Annotated[
-        str | None, typer.Option(metavar="SIZE", help="Merge small objects up to this size.")
-    ] = None,
+    local_age: LocalAge = None,
+    local_bytes: LocalBytes = None,
+    include_open: IncludeOpen = False,
+    delta: Delta = False,
+    compact: CompactSize = None,
     tenant: Tenant = None,
     json: Json = False,
 ) -> None:

@@ -168,7 +168,7 @@ class AsyncLog:
         """Hand records over, as `append` does; awaited, as `Log.append_many` returns.
 
         Where one partition refuses its records, those of later ones may be stored as well,
-        and each receipt tells.
+        and each receipt has the outcome of its own.
         """
         check_on_asyncio()
         log = self._blocking

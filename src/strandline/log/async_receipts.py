@@ -111,27 +111,27 @@ def _after_round(receipt: AsyncReceipt, made: Receipt) -> Generator[Any, None, A
     return receipt
 
 
-def when_reached(receipt: Receipt, tell: Callable[[BaseException | None], None]) -> None:
-    """Have `tell` called on the running loop, later, once the receipt has reached its level, or
+def when_reached(receipt: Receipt, on_end: Callable[[BaseException | None], None]) -> None:
+    """Have `on_end` called on the running loop, later, once the receipt has reached its level, or
     with the error if it will not. For rooms above."""
     ended = receipt._next_round()
     if ended is None:
-        _tell_at_the_end(receipt, tell)
+        _call_at_the_end(receipt, on_end)
         return
 
     def look(_: object) -> None:
         if receipt._is_reached:
-            tell(None)
+            on_end(None)
         else:
-            _tell_at_the_end(receipt, tell)
+            _call_at_the_end(receipt, on_end)
 
     ended.add_done_callback(look)
 
 
-def _tell_at_the_end(receipt: Receipt, tell: Callable[[BaseException | None], None]) -> None:
+def _call_at_the_end(receipt: Receipt, on_end: Callable[[BaseException | None], None]) -> None:
     waiting = asyncio.ensure_future(receipt._wait_on_loop())
     waiting.add_done_callback(
-        lambda done: tell(asyncio.CancelledError() if done.cancelled() else done.exception())
+        lambda done: on_end(asyncio.CancelledError() if done.cancelled() else done.exception())
     )
 
 

@@ -79,14 +79,14 @@ class HandedOver(Generic[MadeT]):
 
 
 def _followed(future: "Future[Any]") -> "Future[None]":
-    """Return a future that is done when another is, and has nothing to tell."""
+    """Return a future that is done when another is, whatever its outcome."""
     follower: Future[None] = Future()
 
-    def tell(_: object) -> None:
+    def settle(_: object) -> None:
         if follower.set_running_or_notify_cancel():
             follower.set_result(None)
 
-    future.add_done_callback(tell)
+    future.add_done_callback(settle)
     return follower
 
 

@@ -172,6 +172,26 @@ class ListReads:
         )
 
 
+def pages_within(
+    pages: Iterable[Sequence[StoredRecord]], bytes_max: int | None
+) -> Iterator[Sequence[StoredRecord]]:
+    """Yield as much of the pages of a read as `bytes_max` allows: its first record in any case,
+    unless the limit is 0. No page is taken that would not be needed."""
+    left, is_first = bytes_max, True
+    if left == 0:
+        return
+    for page in pages:
+        kept = page[: count_within((each.size_bytes for each in page), left)]
+        if left is not None and not is_first and kept[0].size_bytes > left:
+            return
+        yield kept
+        is_first = False
+        if left is not None:
+            left -= sum(each.size_bytes for each in kept)
+            if left <= 0 or len(kept) < len(page):
+                return
+
+
 def _select(topic: TableTopic[R], partition: int, wanted: ReadRange) -> Sequence[StoredRecord]:
     found = topic.partitions[partition]
     with found.lock:

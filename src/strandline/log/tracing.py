@@ -1,4 +1,4 @@
-"""What a log tells of the way of its records, for traces. See design 0125."""
+"""What a log reports of appends and deliveries, for traces. See design 0125."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager

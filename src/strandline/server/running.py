@@ -1,4 +1,4 @@
-"""A server from its start to its end: not ready, farewells to streams, then no more requests."""
+"""A server from its start to its end: not ready, streams ended, then no more requests."""
 
 import asyncio
 import contextlib
@@ -172,7 +172,7 @@ class RunningServer:
     def drain(self) -> None:
         """Take no more, and end the streams; on the loop."""
         _notify("STOPPING=1")
-        _log.info("ending: %d streams get a farewell", self.app.streams.count)
+        _log.info("ending: %d streams get their last event", self.app.streams.count)
         self.app.streams.drain()
         if self._flight is not None:
             self._flight.drain()

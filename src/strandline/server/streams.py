@@ -1,4 +1,4 @@
-"""Streams that are open, so that there are not too many, and each ends with a farewell."""
+"""Streams that are open, so that there are not too many, and each ends with a last event."""
 
 import asyncio
 import contextlib

@@ -139,7 +139,7 @@ class TopicTail:
                 while True:
                     yield await self._encoded(await self._items())
         except StrandlineError as error:
-            yield self._last_words(error).encode(self._media)
+            yield self._ended_by(error).encode(self._media)
         finally:
             await self._subscription.close()
             for each in closing:
@@ -195,8 +195,8 @@ class TopicTail:
     def _epoch(self, partition: int, offset: int) -> Epoch:
         return self._epochs.before(self._topic, partition, offset)
 
-    def _last_words(self, error: StrandlineError) -> StreamEvent:
-        return farewell(error, is_draining=self._streams.is_draining)
+    def _ended_by(self, error: StrandlineError) -> StreamEvent:
+        return last_event(error, is_draining=self._streams.is_draining)
 
 
 def _size(item: Record | Marker) -> int:
@@ -204,7 +204,7 @@ def _size(item: Record | Marker) -> int:
     return size_of(item) if isinstance(item, Record) else 0
 
 
-def farewell(error: StrandlineError, *, is_draining: bool) -> StreamEvent:
+def last_event(error: StrandlineError, *, is_draining: bool) -> StreamEvent:
     """Return the last event of a stream that ended with an error, or with the server."""
     if is_draining and isinstance(error, ClosedError):
         return StreamEvent("bye", {"reason": "the server ends, connect again"})
@@ -261,7 +261,7 @@ async def _hints(call: Call, watch: AsyncWatch, media: str) -> AsyncGenerator[by
                 events = [_hint_event(each) for each in hints] or [StreamEvent("ping", {})]
                 yield b"".join(each.encode(media) for each in events)
     except StrandlineError as error:
-        yield farewell(error, is_draining=streams.is_draining).encode(media)
+        yield last_event(error, is_draining=streams.is_draining).encode(media)
     finally:
         await watch.close()
 

@@ -1,4 +1,4 @@
-"""A store that lives and dies with its process: the reference, and the model in tests."""
+"""A store in the memory of one process: the reference, and the model in tests."""
 
 import threading
 from copy import copy

@@ -64,12 +64,12 @@ class Acks:
         """Whether cursors are stored later than their acks return."""
         return self._commit_every is not None or self._commit_every_s is not None
 
-    def tell(self, on_settled: OnSettled) -> None:
+    def on_settled(self, method: OnSettled) -> None:
         """Have a method called with a partition and what was settled of it."""
         # Weakly: a consumer that is no longer referred to ends at once.
-        self._on_settled = weakref.WeakMethod(on_settled)
+        self._on_settled = weakref.WeakMethod(method)
 
-    def _tell(self, partition: int, offsets: Collection[int]) -> None:
+    def _notify(self, partition: int, offsets: Collection[int]) -> None:
         on_settled = None if self._on_settled is None else self._on_settled()
         if on_settled is not None:
             on_settled(partition, offsets)
@@ -86,7 +86,7 @@ class Acks:
             with self._counting.lock:
                 outstanding.settle(offsets)
                 floor = outstanding.floor
-            self._tell(partition, offsets)
+            self._notify(partition, offsets)
             if any(each >= floor for each in was_alone):
                 # It comes again after a crash, which must not be taken for its own.
                 self._counting.note(partition)

@@ -5,8 +5,10 @@ from typing import Any, Final
 
 from strandline.log import Log, TopicName
 from strandline.subscriptions.consumer import Consumer
+from strandline.subscriptions.options import ConsumerOptions, QueueOptions
 from strandline.subscriptions.shared_consumer import SharedConsumer
 from strandline.values import InvalidError
+from strandline.values.options import check_options
 
 _OF_GROUPS: Final = {
     "partitions": "its members share the records of all partitions",
@@ -32,4 +34,6 @@ def open_consumer(
     for option in options:
         if option in refused:
             raise InvalidError(f"{what} takes no {option}: {refused[option]}", consumer=name)
+    known = QueueOptions if shared else ConsumerOptions
+    check_options("consumer", options, known.__optional_keys__)
     return (SharedConsumer if shared else Consumer)(log, topic, name, **options)

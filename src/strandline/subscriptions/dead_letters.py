@@ -146,7 +146,7 @@ class DeadLettering:
         self._acks = acks
         self._expect = expect
         """Called once there is something that may be redriven."""
-        self.on_letter: Callable[[], None] = _tell_nothing
+        self.on_letter: Callable[[], None] = _ignore_letter
         """Called when a dead letter is written, before its record is settled."""
 
     def dead_letter(self, waiting: Outstanding, record: Record, count: int, reason: str) -> None:
@@ -170,5 +170,5 @@ class DeadLettering:
         self._expect()
 
 
-def _tell_nothing() -> None:
+def _ignore_letter() -> None:
     """Nothing waits for dead letters."""

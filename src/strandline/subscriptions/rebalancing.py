@@ -177,7 +177,7 @@ class Rebalancing:
             "consumer %s lost partition %d of %s: %s",
             *(self._name, partition, self._topic.name, reason),
         )
-        self._tell(Revoked(Partition(partition), generation, reason, is_lost=True))
+        self._notify(Revoked(Partition(partition), generation, reason, is_lost=True))
 
     def _revoke(self, surplus: Iterable[int]) -> None:
         for partition in surplus:
@@ -187,7 +187,7 @@ class Rebalancing:
                 self._revoking[partition] = self._clock.monotonic() + self._membership.lease_s
                 reason = "another member has fewer partitions"
                 generation = self.entered[partition]
-                self._tell(Revoked(Partition(partition), generation, reason, is_lost=False))
+                self._notify(Revoked(Partition(partition), generation, reason, is_lost=False))
 
     def _hand_over(self) -> None:
         """Give back what is drained, or has had its time."""
@@ -234,7 +234,7 @@ class Rebalancing:
         for partition, cursor in self._register(partitions, generation).items():
             reason = self._membership.reason_of(partition)
             # Before the first record of it, so that it finds everything prepared.
-            self._tell(Assigned(partition, generation, cursor, reason))
+            self._notify(Assigned(partition, generation, cursor, reason))
             self._deliveries.enter(partition, cursor, generation)
             self.entered[partition] = generation
             self.left.discard(partition)
@@ -310,7 +310,7 @@ class Rebalancing:
                 self._failure = error
             self._schedule()
 
-    def _tell(self, event: AssignmentEvent) -> None:
+    def _notify(self, event: AssignmentEvent) -> None:
         if self._on_event is None:
             return
         try:

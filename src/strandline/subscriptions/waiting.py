@@ -50,7 +50,7 @@ class Waiting:
         self._blocked = BlockedKeys(log, *whose) if blocks_keys else None
         self._order = KeyOrder()
         """Of records that come one after the other for their key."""
-        acks.tell(self._release)
+        acks.on_settled(self._release)
         self._counting = counting
         self._lock = counting.lock
         self._acks = acks

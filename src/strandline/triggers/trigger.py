@@ -94,8 +94,6 @@ def trigger(
         _check_callable(dedupe_key)
         if inspect.iscoroutinefunction(dedupe_key):
             raise InvalidError("a key is known at once, write dedupe_key without async")
-    if not isinstance(where, str):
-        raise InvalidError('a predicate is text, such as "amount > 100"', where=where)
     return Trigger(
         function=function,
         topic=topic,

@@ -33,9 +33,9 @@ class Workers:
             try:
                 result = context.run(function, *arguments)
             except BaseException as error:  # noqa: BLE001 - Raised where it is awaited.
-                _tell(loop, _fail, future, error)
+                _call_on(loop, _fail, future, error)
             else:
-                _tell(loop, _succeed, future, result)
+                _call_on(loop, _succeed, future, result)
 
         self._busy += 1
         if self._busy > self._threads and self._threads < self._count:
@@ -58,7 +58,7 @@ class Workers:
             call()
 
 
-def _tell(loop: asyncio.AbstractEventLoop, action: Callable[..., None], *with_: object) -> None:
+def _call_on(loop: asyncio.AbstractEventLoop, action: Callable[..., None], *with_: object) -> None:
     # No task waits on a loop that was closed.
     with contextlib.suppress(RuntimeError):
         loop.call_soon_threadsafe(action, *with_)

@@ -18,7 +18,7 @@ from tests.server.processes import ServerProcess
 
 
 @pytest.mark.heavy
-def test_sigterm_ends_a_follower_with_a_farewell_and_loses_nothing(tmp_path: Path) -> None:
+def test_sigterm_ends_a_follower_with_a_last_message_and_loses_nothing(tmp_path: Path) -> None:
     path = str(tmp_path / "log")
     with sl.open(f"file:{path}") as log:
         log.create_topic("orders")

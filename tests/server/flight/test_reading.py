@@ -194,7 +194,7 @@ def appending(log: Log, name: str, rounds: int) -> threading.Thread:
 COLUMNS = ["_partition", "_offset"]
 
 
-def test_a_follower_gets_each_record_once_and_a_farewell(
+def test_a_follower_gets_each_record_once_and_a_last_message(
     serve_flight: Callable[..., FlightServed], log: Log
 ) -> None:
     filled(log, "orders")

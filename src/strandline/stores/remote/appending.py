@@ -114,11 +114,10 @@ class RemoteLane:
         self._connection = connection
         self.topic = topic
         self.partition = partition
-        self._name = name
         self._lock = threading.Lock()
         self._queue: deque[_Waiting] = deque()
         self._is_draining = False
-        self._next_sequence = 0
+        self._name, self._next_sequence = name, 0
 
     def put(self, waiting: _Waiting) -> bool:
         """Queue an append; return whether its caller has to send it, or have it sent."""

@@ -43,11 +43,7 @@ class RemoteLeases:
         self._connection.call("claim", call, wire.DoneReturn)
         with self._lock:
             self._held[lease] = call
-            if self._thread is None:
-                self._thread = threading.Thread(
-                    target=self._renew, name="strandline-claims", daemon=True
-                )
-                start_thread(self._thread)
+            self._start_renewing()
         return RemoteClaim(self, lease)
 
     def release(self, lease: str) -> None:
@@ -67,6 +63,13 @@ class RemoteLeases:
         if leases:
             with contextlib.suppress(StrandlineError):
                 self._connection.call("release-claims", wire.LeasesCall(leases), wire.DoneReturn)
+
+    def _start_renewing(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(
+                target=self._renew, name="strandline-claims", daemon=True
+            )
+            start_thread(self._thread)
 
     def _renew(self) -> None:
         while not self._ended.wait(_RENEW_S):

@@ -6,8 +6,8 @@ from strandline.log import wire
 from strandline.log.chain import Chain
 from strandline.log.draft import load
 from strandline.log.history import Damage, History, Piece
-from strandline.log.ranges import ReadRange, count_within
-from strandline.log.record_lists import StoredRecord
+from strandline.log.ranges import ReadRange
+from strandline.log.record_lists import StoredRecord, pages_within
 from strandline.stores.remote.connection import RemoteConnection
 from strandline.stores.remote.topics import RemoteTopic
 from strandline.values import (
@@ -38,18 +38,14 @@ class RemoteReads:
     def pages(
         self, wanted: ReadRange, first: Sequence[StoredRecord], stop: int
     ) -> Iterator[Sequence[StoredRecord]]:
-        """Yield the pages of a read, of which the first was read."""
-        left, page = wanted.bytes_max, list(first)
-        start = wanted.start
-        while page and left != 0:
-            kept = page[: count_within((each.size_bytes for each in page), left)]
-            if left is not None and start > wanted.start and kept[0].size_bytes > left:
-                return
-            yield kept
-            if len(kept) < len(page):
-                return
-            if left is not None:
-                left = max(0, left - sum(each.size_bytes for each in kept))
+        """Return the pages of a read, of which the first was read."""
+        return pages_within(self._pages(wanted.start, first, stop), wanted.bytes_max)
+
+    def _pages(
+        self, start: int, page: Sequence[StoredRecord], stop: int
+    ) -> Iterator[Sequence[StoredRecord]]:
+        while page:
+            yield page
             start = page[-1].offset + 1
             if start >= stop:
                 return
