@@ -209,6 +209,27 @@ def test_two_who_commit_one_batch_at_once_write_it_once(sink: Sink) -> None:
         assert numbers_in(sink.log) == [*range(version * 90 + 90)]
 
 
+def test_one_whose_rows_another_has_swept_finds_the_batch_written(
+    sink: Sink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine, other = (sink.task(0, events(range(90))) for _ in range(2))
+    find = Intents.find
+    found: list[Any] = []
+
+    def find_and_be_overtaken(self: Intents, version: int) -> Any:
+        result = find(self, version)
+        found.append(result)
+        if len(found) == 1:
+            sink.commit(0, [other])
+        return result
+
+    monkeypatch.setattr(Intents, "find", find_and_be_overtaken)
+    sink.commit(0, [mine])
+
+    assert found[0] is None
+    assert numbers_in(sink.log) == [*range(90)]
+
+
 def test_one_that_stood_still_while_another_finished_adds_nothing(
     sink: Sink, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -55,9 +55,17 @@ def commit(
         recorded = intents.find(version)
         new: Intent | None = None
         if recorded is None and prints:
-            new = _intent(log, folder, version, staged, tenant=tenant, durability=durability)
-            # Until here nothing has happened; from here on it will have.
-            recorded = intents.record(new)
+            try:
+                new = _intent(log, folder, version, staged, tenant=tenant, durability=durability)
+            except InvalidError:
+                # Where nothing excludes others, one may have finished this batch since, and
+                # removed what was staged for it.
+                recorded = intents.find(version)
+                if recorded is None:
+                    raise
+            else:
+                # Until here nothing has happened; from here on it will have.
+                recorded = intents.record(new)
         for pending in intents.unfinished():
             if pending.version <= version:
                 is_new = new is not None and pending.id == new.id
