@@ -41,6 +41,16 @@ def test_what_was_written_is_read_back(io: Io, fd: int) -> None:
     assert io.size(fd) == 11
 
 
+def test_large_writes_are_read_back_and_durable_like_small_ones(io: Io, fd: int) -> None:
+    large = bytes(range(256)) * 10_000
+    io.pwrite(fd, large, 3)
+    io.pwrite(fd, memoryview(large), 3 + len(large))
+    io.sync(fd)
+
+    assert io.pread(fd, 2 * len(large), 3) == large + large
+    assert io.size(fd) == 3 + 2 * len(large)
+
+
 def test_a_read_is_short_only_where_the_file_ends(io: Io, fd: int) -> None:
     io.pwrite(fd, b"abc", 0)
 

@@ -59,6 +59,39 @@ def test_columns_that_were_cut_from_others_are_whole(tmp_path: Path) -> None:
         assert part[3] == EVENTS[53]
 
 
+@pytest.mark.parametrize("proof", [False, True])
+@pytest.mark.parametrize("compression", [None, "zstd", "lz4"])
+def test_a_message_of_the_columns_is_stored_as_they_are(
+    tmp_path: Path, compression: str | None, *, proof: bool
+) -> None:
+    whole = rows(EVENTS)
+    names = ["_key", "kind", "payload", "headers", "occurred_at"]
+    batch = pa.RecordBatch.from_arrays(whole.arrays, names)
+    ready = EventRows(batch.columns, message=batch.serialize())
+    with sl.open(f"file:{tmp_path / 'log'}", compression=compression) as log:
+        log.create_topic("t", proof=proof)
+        log.append_many("t", whole, idempotency_key="whole")
+        log.append_many("t", ready, idempotency_key="ready")
+        log.append_many("t", ready, idempotency_key="ready")
+
+        found = [record.event for record in log.read("t", 0, 0)]
+
+        assert found == EVENTS + EVENTS
+        assert all(report.is_sound for report in log.verify("t"))
+
+
+def test_a_message_of_more_than_the_columns_is_not_stored(tmp_path: Path) -> None:
+    whole = rows(EVENTS)
+    names = ["_key", "kind", "payload", "headers", "occurred_at"]
+    message = pa.RecordBatch.from_arrays(whole.arrays, names).serialize()
+    part = EventRows([each.slice(50, 100) for each in whole.arrays], message=message)
+    with sl.open(f"file:{tmp_path / 'log'}") as log:
+        log.create_topic("t")
+        log.append_many("t", part)
+
+        assert [record.event for record in log.read("t", 0, 0)] == EVENTS[50:150]
+
+
 def test_a_kind_that_cannot_be_is_refused() -> None:
     whole = rows(EVENTS[:1])
     with pytest.raises(sl.InvalidError):

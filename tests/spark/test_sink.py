@@ -79,6 +79,39 @@ def interrupt(monkeypatch: pytest.MonkeyPatch, steps: int, act: Callable[[], Non
 # --- once ---
 
 
+def test_many_rows_of_a_block_are_stored_with_all_that_an_event_has(
+    sink: Sink, log: sl.Log
+) -> None:
+    log.create_topic("whole")
+    times = [None if n % 3 else n * 1_000_000 for n in range(200)]
+    rows = pa.record_batch(
+        {
+            "kind": ["paid" if n % 2 else "made" for n in range(200)],
+            "key": [None if n % 5 == 0 else f"ключ {n}" for n in range(200)],
+            "payload": [None if n % 7 == 0 else f'{{"n":{n},"é":"ü"}}' for n in range(200)],
+            "headers": pa.array(
+                [None if n % 4 else [("h", str(n))] for n in range(200)],
+                pa.map_(pa.string(), pa.string()),
+            ),
+            "occurred_at": pa.array(times, pa.timestamp("us", "UTC")),
+        }
+    )
+
+    Sink(log, sink.url, "whole").write(0, rows.slice(0, 120), rows.slice(120))
+
+    found = [record.event for record in log.read("whole", 0, 0)]
+    assert [each.kind for each in found] == rows.column("kind").to_pylist()
+    assert [each.key for each in found] == rows.column("key").to_pylist()
+    assert [each.payload for each in found] == [
+        None if n % 7 == 0 else {"n": n, "é": "ü"} for n in range(200)
+    ]
+    assert [dict(each.headers) for each in found] == [
+        {} if n % 4 else {"h": str(n)} for n in range(200)
+    ]
+    assert [each.occurred_at_us for each in found] == times
+    assert all(report.is_sound for report in log.verify("whole"))
+
+
 def test_rows_of_all_tasks_are_records_in_the_partitions_of_their_keys(sink: Sink) -> None:
     sink.write(0, events(range(100)), events(range(100, 150)))
 

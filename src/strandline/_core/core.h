@@ -23,7 +23,7 @@
 #endif
 
 /* Raised with each change of what Python and the core expect of each other. */
-#define CORE_INTERFACE 16
+#define CORE_INTERFACE 17
 
 #define LIKELY(condition) __builtin_expect(!!(condition), 1)
 #define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
@@ -242,6 +242,10 @@ PyObject *route(PyObject *module, PyObject *args);
 
 PyObject *record_rows(PyObject *module, PyObject *args);
 PyObject *sizes_of(PyObject *module, PyObject *args);
+
+/* --- lane_io.c --- */
+
+PyObject *start_writeback(PyObject *module, PyObject *args);
 
 /* --- text_columns.c --- */
 

@@ -58,6 +58,12 @@ def route(
     one without a key, one that counts more than `bytes_max`, or something else.
     """
 
+def start_writeback(fd: int, start: int, length: int, /) -> None:
+    """Have the system begin to store a part of a file, so that a later sync finds little left.
+
+    Only a hint, and nothing where the system has no such call: the sync raises what has failed.
+    """
+
 def text_numbers(offsets: Any, first: int, count: int, content: Any, /) -> bytes:
     """Return a word for each text, which the fingerprint of the Spark sink adds up.
 

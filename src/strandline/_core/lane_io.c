@@ -96,18 +96,29 @@ bool lane_reserve(Lane *lane, int64_t end) {
 #endif
 }
 
-void lane_start_writeback(Lane *lane, int64_t from, int64_t to) {
+/* Only a hint: what cannot be begun now is done by the sync, which also says what has failed. The
+ * interpreter's lock is released: a call of the system, on a descriptor that the caller holds. */
+static void begin_writeback(int fd, int64_t from, int64_t length) {
 #ifdef __linux__
-    if (lane->io != Py_None) return;
-    int fd = lane->segment_fd;
-    /* The interpreter's lock is released, as in `lane_pwrite_large`. Only a hint: what cannot be
-     * begun now is done by the sync, which also says what has failed. */
     Py_BEGIN_ALLOW_THREADS
-    sync_file_range(fd, from, to - from, SYNC_FILE_RANGE_WRITE);
+    sync_file_range(fd, from, length, SYNC_FILE_RANGE_WRITE);
     Py_END_ALLOW_THREADS
 #else
-    (void)lane, (void)from, (void)to;
+    (void)fd, (void)from, (void)length;
 #endif
+}
+
+void lane_start_writeback(Lane *lane, int64_t from, int64_t to) {
+    if (lane->io == Py_None) begin_writeback(lane->segment_fd, from, to - from);
+}
+
+PyObject *start_writeback(PyObject *module, PyObject *args) {
+    (void)module;
+    int fd;
+    long long from, length;
+    if (!PyArg_ParseTuple(args, "iLL", &fd, &from, &length)) return NULL;
+    begin_writeback(fd, from, length);
+    Py_RETURN_NONE;
 }
 
 bool lane_pread(Lane *lane, int fd, char *data, size_t length, int64_t at) {

@@ -12,7 +12,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Literal, Protocol
 
+from strandline._core import IS_COMPILED
 from strandline.io.file_watcher import FileWatcher
+
+if IS_COMPILED:
+    from strandline._core.core import start_writeback
 
 OpenMode = Literal["read", "write", "create", "create_new"]
 """Read an existing file; read and write an existing one; the same, making it if it
@@ -131,6 +135,8 @@ _FLAGS: dict[OpenMode, int] = {
 }
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _CANNOT_ALLOCATE = {errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS}
+#: A write of so much is begun to be stored at once.
+_WRITEBACK_BYTES = 1 << 20
 _BOOT_ID_BYTES = 8
 _BOOT_ID_TEXT_MAX = 64
 
@@ -187,6 +193,9 @@ class SystemIo:
         if written != len(data):
             rest = memoryview(data).cast("B")[written:]
             self._pwrite_rest(fd, rest, offset + written)
+        if IS_COMPILED and written >= _WRITEBACK_BYTES:
+            # The disk works while the next piece is made, and a sync finds little left.
+            start_writeback(fd, offset, len(data))
 
     def size(self, fd: int, /) -> int:
         """See Io."""

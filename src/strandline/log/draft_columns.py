@@ -31,11 +31,14 @@ class EventColumns(Sequence[Draft]):
         columns: "Sequence[Sequence[Any]] | EventRows",
         count: int,
         arrays: "list[pa.Array]",
+        message: "pa.Buffer | None" = None,
     ) -> None:
         self._columns = columns
         self._count = count
         #: Key, kind, payload, headers and time.
         self.arrays = arrays
+        #: The arrays as an Arrow message, if they came as one.
+        self.message = message
 
     @classmethod
     def of(cls, values: Sequence[Value], bytes_max: int) -> "EventColumns | None":
@@ -44,7 +47,7 @@ class EventColumns(Sequence[Draft]):
         That is where some may be no events, or larger than `bytes_max`.
         """
         if isinstance(values, EventRows):
-            made = cls(values, len(values), values.arrays)
+            made = cls(values, len(values), values.arrays, values.message)
             return made if made.size_bytes <= bytes_max else None
         if set(map(type, values)) != _EVENTS:
             return None

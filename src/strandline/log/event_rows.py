@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from importlib import import_module
+from operator import is_
 from typing import TYPE_CHECKING, Any, Final, overload
 
 from strandline.values import Event
@@ -17,15 +18,22 @@ class EventRows(Sequence[Event]):
 
     Given as key, kind, payload, headers and time, in the types of `read_batches`. What
     makes them has checked the JSON: a log does not look at it again.
+
+    `message` is an Arrow message of these columns, which a frame takes as it is. What gives one
+    has checked all values in the same way, and knows that they have not changed since.
     """
 
-    def __init__(self, arrays: "Sequence[pa.Array]") -> None:
+    def __init__(self, arrays: "Sequence[pa.Array]", *, message: "pa.Buffer | None" = None) -> None:
         for each in arrays:
-            each.validate(full=True)
+            each.validate(full=message is None)
         #: As a frame holds them: nothing before their first row.
         self.arrays: Final = [_whole(each) for each in arrays]
-        for kind in self.arrays[1].unique().to_pylist():
-            Event.load(kind, b"null", None, b"{}", None)
+        is_whole = all(map(is_, self.arrays, arrays))
+        #: All of them as a frame holds them, or None.
+        self.message: Final = message if is_whole else None
+        if message is None:
+            for kind in self.arrays[1].unique().to_pylist():
+                Event.load(kind, b"null", None, b"{}", None)
 
     def __repr__(self) -> str:
         return prompt_text("EventRows", rows=len(self.arrays[0]))

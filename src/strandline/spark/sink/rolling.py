@@ -9,7 +9,14 @@ import google_crc32c
 import pyarrow as pa
 
 from strandline.log import EventRows, Log, Value
-from strandline.spark.sink.intents import Chunk, Intent, Intents, Progress, intent_name
+from strandline.spark.sink.intents import (
+    Chunk,
+    Intent,
+    Intents,
+    Progress,
+    StagedPiece,
+    intent_name,
+)
 from strandline.spark.sink.place import StagingFolder
 from strandline.spark.sink.rows import KEY
 from strandline.values import (
@@ -34,6 +41,17 @@ _KEYS_SURE: Final = IDEMPOTENCY_KEYS_KEPT // 2
 _AGE_SURE_US: Final = IDENTITY_AGE_S * 1_000_000 // 2
 #: So long after a step without a lock it is taken for granted that no other process went on.
 _TRUST_S: Final = 5.0
+
+#: How tasks stage events: as the columns of a frame.
+_EVENT: Final = pa.schema(
+    [
+        (KEY, pa.string()),
+        ("kind", pa.string()),
+        ("payload", pa.string()),
+        ("headers", pa.string()),
+        ("occurred_at", pa.timestamp("us", "UTC")),
+    ]
+)
 
 _logger = logging.getLogger("strandline")
 
@@ -228,33 +246,49 @@ def _meaning(value: Value, key: str | None) -> object:
 
 
 def _rows(folder: StagingFolder, intent: Intent, chunk: Chunk, kind: ValueKind) -> _Rows:
-    batches = []
-    for piece in chunk.pieces:
-        name = intent.files[piece.file]
-        try:
-            content = folder.read(name, piece.offset, piece.length)
-        except FileNotFoundError as error:
-            if folder.is_exclusive:
-                raise
-            raise UnavailableError(
-                "another process has finished this batch meanwhile, run it again",
-                file=folder.path_of(name),
-            ) from error
-        if len(content) != piece.length or google_crc32c.value(content) != piece.crc:
-            raise CorruptError(
-                "staged rows of a recorded batch are damaged, restore the file to go on",
-                file=folder.path_of(name),
-                position=piece.offset,
-            )
-        # The task has validated each value, and the checksum is that of what it wrote.
-        batches.append(pa.ipc.open_stream(content).read_next_batch())
+    contents = [_content(folder, intent, piece) for piece in chunk.pieces]
+    if kind is ValueKind.EVENT and len(contents) == 1:
+        return _Rows(_ready_events(contents[0]), None)
+    # The task has validated each value, and the checksum is that of what it wrote.
+    batches = [pa.ipc.open_stream(content).read_next_batch() for content in contents]
     if kind is ValueKind.BATCH:
         return _batches(batches)
     rows = batches[0] if len(batches) == 1 else pa.concat_batches(batches)
     if kind is ValueKind.BYTES:
         return _Rows(rows.column("value").to_pylist(), rows.column(KEY).to_pylist())
-    names = (KEY, "kind", "payload", "headers", "occurred_at")
-    return _Rows(EventRows([rows.column(name) for name in names]), None)
+    return _Rows(EventRows([rows.column(name) for name in _EVENT.names]), None)
+
+
+def _content(folder: StagingFolder, intent: Intent, piece: StagedPiece) -> bytes:
+    """Return a block of staged rows as the task wrote it."""
+    name = intent.files[piece.file]
+    try:
+        content = folder.read(name, piece.offset, piece.length)
+    except FileNotFoundError as error:
+        if folder.is_exclusive:
+            raise
+        raise UnavailableError(
+            "another process has finished this batch meanwhile, run it again",
+            file=folder.path_of(name),
+        ) from error
+    if len(content) != piece.length or google_crc32c.value(content) != piece.crc:
+        raise CorruptError(
+            "staged rows of a recorded batch are damaged, restore the file to go on",
+            file=folder.path_of(name),
+            position=piece.offset,
+        )
+    return content
+
+
+def _ready_events(content: bytes) -> EventRows:
+    """Return the rows of a block, with the message in it that a frame can take as it is."""
+    stream = pa.BufferReader(content)
+    schema = pa.ipc.read_schema(stream)
+    start = stream.tell()
+    rows = pa.ipc.read_record_batch(pa.ipc.read_message(stream), schema)
+    message = pa.py_buffer(content).slice(start, stream.tell() - start)
+    arrays = [rows.column(name) for name in _EVENT.names]
+    return EventRows(arrays, message=message if schema.equals(_EVENT) else None)
 
 
 def _batches(staged: Sequence[pa.RecordBatch]) -> _Rows:

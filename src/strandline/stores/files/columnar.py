@@ -61,6 +61,8 @@ def encode_drafts(
 ) -> tuple[int, bytes]:
     """Return the flags and the body of a frame with the records of one append."""
     if isinstance(drafts, EventColumns):
+        if drafts.message is not None:
+            return _body(drafts.message, 0, compression)
         arrays = drafts.arrays
     else:
         keys, bodies, _ = zip(*drafts, strict=True)
@@ -77,13 +79,16 @@ def encode_batch(
     batch: pa.RecordBatch, flags: int, compression: Compression | None
 ) -> tuple[int, bytes]:
     """Return the flags and the body of a frame that holds `batch`."""
-    serialized = batch.serialize()
+    return _body(batch.serialize(), flags, compression)
+
+
+def _body(message: pa.Buffer, flags: int, compression: Compression | None) -> tuple[int, bytes]:
     if compression is None:
         # Not bytes but like bytes, which is copied into a frame anyway.
-        return flags, serialized
+        return flags, message
     flag, codec = _CODECS[compression]
-    packed: bytes = pa.compress(serialized, codec, asbytes=True)
-    return flags | flag, _SIZE.pack(serialized.size) + packed
+    packed: bytes = pa.compress(message, codec, asbytes=True)
+    return flags | flag, _SIZE.pack(message.size) + packed
 
 
 def decode_batch(kind: ValueKind, flags: int, body: "bytes | pa.Buffer") -> pa.RecordBatch:
