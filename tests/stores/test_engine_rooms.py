@@ -2,8 +2,12 @@
 and commands. Their own rules are tested on logs in files; here is that nothing depends on those.
 """
 
+import contextlib
+import gc
 import json
+import os
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -111,3 +115,71 @@ def test_commands_work(url: str, capsys: pytest.CaptureFixture[str], tmp_path: P
     run("trim", "orders", "--before", "latest", "--force")
     assert run("read", "orders", "--json") == []
     run("drop", "orders", "--yes")
+
+
+def test_a_closed_log_keeps_no_connection_and_no_thread(url: str) -> None:
+    # The first one starts what a process has once.
+    _used_and_closed(url)
+    gc.collect()
+    before = _sockets() | _threads()
+
+    log = _used_and_closed(url)
+
+    deadline = time.monotonic() + PATIENCE_S
+    while left := (_sockets() | _threads()) - before:
+        assert time.monotonic() < deadline, f"still there: {left}"
+        time.sleep(0.001)
+    with pytest.raises(sl.ClosedError):
+        log.append("orders", sl.Event("order", {}))
+
+
+def test_calls_that_are_under_way_when_a_log_is_closed_come_to_an_end(url: str) -> None:
+    with sl.open(url) as log:
+        log.create_topic("orders")
+        log.append("orders", sl.Event("order", {}))
+
+    for _ in range(5):
+        log = sl.open(url)
+        is_begun = threading.Barrier(5)
+        callers = [threading.Thread(target=_call, args=(log, is_begun)) for _ in range(4)]
+        for each in callers:
+            each.start()
+        is_begun.wait(PATIENCE_S)
+        log.close()
+        for each in callers:
+            each.join(PATIENCE_S)
+            assert not each.is_alive(), "a call does not end"
+
+
+def _call(log: sl.Log, is_begun: threading.Barrier) -> None:
+    assert log.marks("orders", 0).high == 1
+    is_begun.wait(PATIENCE_S)
+    with contextlib.suppress(sl.ClosedError):
+        while True:
+            log.marks("orders", 0)
+            list(log.read("orders", 0, 0))
+
+
+def _used_and_closed(url: str) -> sl.Log:
+    with sl.open(url) as log:
+        log.create_topic("orders")
+        log.append("orders", sl.Event("order", {}))
+        with log.subscribe("orders", start=sl.EARLIEST) as orders:
+            assert orders.next(timeout_s=PATIENCE_S) is not None
+        with log.consumer("orders", "billing") as billing:
+            delivery = billing.next(timeout_s=PATIENCE_S)
+            assert delivery is not None
+            billing.ack(delivery)
+    return log
+
+
+def _sockets() -> set[str]:
+    found = set()
+    for each in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(OSError):
+            found.add(os.readlink(each))
+    return {each for each in found if each.startswith("socket:")}
+
+
+def _threads() -> set[str]:
+    return {each.name for each in Path("/proc/self/task").iterdir()}

@@ -9,7 +9,7 @@ from strandline.stores.jetstream.errors import (
     WRONG_LAST_SEQUENCE,
     ApiRefusedError,
 )
-from strandline.stores.jetstream.streams import LogStream
+from strandline.stores.jetstream.streams import LogStream, StoredMessage
 from strandline.stores.lost_answer import LostError, NotSentError
 from strandline.values import CorruptError, UnavailableError, UnknownError
 
@@ -37,13 +37,7 @@ class KeyedStream:
     async def get(self, subject: str) -> SubjectValue | None:
         """Return the value; None if there is none."""
         found = await self._stream.get(last_by_subj=subject)
-        if found is None:
-            return None
-        if len(found.data) < _NAME_BYTES:
-            raise CorruptError(
-                "a value of the log cannot be read", file=subject, position=found.sequence
-            )
-        return SubjectValue(found.sequence, found.data[_NAME_BYTES:])
+        return None if found is None else _value_of(found)
 
     async def subjects(self, pattern: str) -> list[str]:
         """Return the subjects with a value, in no order."""
@@ -54,6 +48,17 @@ class KeyedStream:
             found += page
             if not page or len(found) >= int(answer.get("total", len(found))):
                 return found
+
+    async def changed(self, pattern: str, start: int, most: int) -> dict[str, SubjectValue] | None:
+        """Return the values of a sequence from `start` on, by subject; None if they are more."""
+        found: dict[str, SubjectValue] = {}
+        for _ in range(most):
+            message = await self._stream.get(seq=start, next_by_subj=pattern)
+            if message is None:
+                return found
+            found[message.subject] = _value_of(message)
+            start = message.sequence + 1
+        return None
 
     async def remove(self, pattern: str, before: int | None = None) -> int:
         """Remove values, those before a sequence if that is given; return how many there were."""
@@ -115,6 +120,14 @@ class KeyedStream:
             if was_lost:
                 raise UnknownError(error) from error
             raise
+
+
+def _value_of(message: StoredMessage) -> SubjectValue:
+    if len(message.data) < _NAME_BYTES:
+        raise CorruptError(
+            "a value of the log cannot be read", file=message.subject, position=message.sequence
+        )
+    return SubjectValue(message.sequence, message.data[_NAME_BYTES:])
 
 
 def in_batch(connection: NatsConnection, messages: Sequence[Message]) -> Sequence[Message]:

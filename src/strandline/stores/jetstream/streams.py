@@ -30,6 +30,8 @@ class StoredMessage(NamedTuple):
 
     sequence: int
     data: bytes
+    #: Only of one that was asked for by itself.
+    subject: str = ""
 
 
 class LogNames:
@@ -132,7 +134,8 @@ class LogStream:
                 raise
             return None
         message = answer["message"]
-        return StoredMessage(message["seq"], base64.b64decode(message.get("data", "")))
+        data = base64.b64decode(message.get("data", ""))
+        return StoredMessage(message["seq"], data, message["subject"])
 
     async def page(self, start: int, subject: str | None = None) -> list[StoredMessage]:
         """Return messages from a sequence on, as any replica has them: some, all or none."""

@@ -10,13 +10,19 @@ from strandline.log.store import dropped
 from strandline.log.topics import check_new_topic
 from strandline.stores.engine_topic import EngineTopic, decode_topic, encode_topic
 from strandline.stores.jetstream.connection import NatsConnection
-from strandline.stores.jetstream.keyed import KeyedStream
+from strandline.stores.jetstream.keyed import KeyedStream, SubjectValue
 from strandline.stores.jetstream.partition import PartitionMarks
 from strandline.stores.jetstream.streams import LogNames, LogStream
 from strandline.values import InvalidError, Tenant, TopicSettings
 
 #: How many streams are made or removed at the same time.
 _AT_ONCE: Final = 16
+#: How many changes are read one after the other; for more, everything is read at once.
+_CHANGES_MAX: Final = 32
+
+
+def _decoded(subject: str, found: SubjectValue) -> EngineTopic | None:
+    return decode_topic(found.value, subject, found.sequence) if found.value else None
 
 
 class JetStreamTopics:
@@ -35,6 +41,10 @@ class JetStreamTopics:
         self._replicas = replicas
         self._version = names.keyed("v")
         self._seen = -1
+        #: What is stored of each topic at that version, by subject; None where its drop was
+        #: decided. And how many connections were lost before.
+        self._stored: dict[str, EngineTopic | None] = {}
+        self._losses = 0
         self._known: dict[UUID, EngineTopic] = {}
         #: Topics whose drop was decided, and perhaps cut short.
         self._unfinished: set[UUID] = set()
@@ -116,31 +126,52 @@ class JetStreamTopics:
     # --- inside ---
 
     async def _change(self, version: int, topic_id: UUID, value: bytes) -> bool:
-        self._seen = -1
         changes = [(self._version, b""), (self._names.keyed("t", topic_id.hex), value)]
         return await self._keyed.put_all(self._version, changes, version) is not None
 
     async def _look(self) -> int:
         """Bring what is known up to date; return at which version it is."""
-        found = await self._keyed.get(self._version)
-        version = 0 if found is None else found.sequence
+        version = await self._present_version()
         while version != self._seen:
-            subjects = await self._keyed.subjects(self._names.keyed("t", "*"))
-            values = await asyncio.gather(*map(self._keyed.get, subjects))
+            losses = self._connection.losses
+            stored = await self._read(version, losses)
             # Read under one version, or again.
-            found = await self._keyed.get(self._version)
-            if (0 if found is None else found.sequence) != version:
-                version = 0 if found is None else found.sequence
+            before, version = version, await self._present_version()
+            if version != before:
                 continue
-            self._known = {}
-            for subject, value in zip(subjects, values, strict=True):
-                if value is not None and value.value:
-                    topic = decode_topic(value.value, subject, value.sequence)
-                    self._known[topic.topic.id] = topic
-                elif value is not None:
-                    self._unfinished.add(UUID(hex=subject.rpartition(".")[2]))
-            self._seen = version
+            self._known = {each.topic.id: each for each in stored.values() if each is not None}
+            self._unfinished.update(
+                UUID(hex=subject.rpartition(".")[2])
+                for subject, each in stored.items()
+                if each is None
+            )
+            self._seen, self._stored, self._losses = version, stored, losses
         return version
+
+    async def _present_version(self) -> int:
+        found = await self._keyed.get(self._version)
+        return 0 if found is None else found.sequence
+
+    async def _read(self, version: int, losses: int) -> dict[str, EngineTopic | None]:
+        """Return what is stored of each topic; what has not changed since is not read again."""
+        pattern = self._names.keyed("t", "*")
+        seen, known = self._seen, self._stored
+        changed = None
+        # A server that was started again may have lost its last changes, and have others.
+        if 0 < seen < version and losses == self._losses:
+            changed = await self._keyed.changed(pattern, seen, _CHANGES_MAX)
+        if changed is None:
+            changed, known = {}, {}
+        subjects = await self._keyed.subjects(pattern)
+        missing = [each for each in subjects if each not in changed and each not in known]
+        read = zip(missing, await asyncio.gather(*map(self._keyed.get, missing)), strict=True)
+        changed.update((subject, value) for subject, value in read if value is not None)
+        # One that is not listed any more was dropped.
+        return {
+            each: _decoded(each, changed[each]) if each in changed else known[each]
+            for each in subjects
+            if each in changed or each in known
+        }
 
     async def _look_and_finish(self) -> int:
         """Do what `_look` does, and remove what is left of drops that were cut short."""

@@ -4,7 +4,7 @@ import contextlib
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from typing import Any, Final, TypeVar
 
 from confluent_kafka import (
@@ -25,7 +25,7 @@ from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from strandline.clock import Clock
 from strandline.locks import start_thread
-from strandline.log.open_state import OpenState
+from strandline.log.open_state import OpenState, closed_log
 from strandline.log.patience import patience_s as left_patience_s
 from strandline.stores.kafka.address import KafkaAddress
 from strandline.stores.kafka.errors import (
@@ -75,6 +75,9 @@ _LATEST: Final = OffsetSpec.latest()  # type: ignore[no-untyped-call] # It has n
 _EARLIEST: Final = OffsetSpec.earliest()  # type: ignore[no-untyped-call] # As above.
 _quiet: Final = logging.getLogger("strandline.kafka")
 
+AskAdmin = Callable[[AdminClient], Mapping[Any, "Future[Any]"]]
+"""Makes requests, and returns what has their answers."""
+
 
 class KafkaClients:
     """All that talks to the brokers. Any thread may use it."""
@@ -93,7 +96,8 @@ class KafkaClients:
         self._settings = {**address.client, **_CLIENT}
         settings = {**self._settings, "error_cb": self._on_error}
         try:
-            self._admin = AdminClient(settings)
+            self._open_admin: AdminClient | None = AdminClient(settings)
+            self._interrupted: AdminClient | None = None
             self._sender = MessageSender({**settings, **_PRODUCER}, self.url)
         except KafkaException as error:
             say = "the client does not take these settings, check the URL and the client's file"
@@ -124,6 +128,8 @@ class KafkaClients:
         self._thread.join()
         self._readers.close()
         self._raw_readers.close()
+        # It has no other end: its connections and threads live as long as it does.
+        self._open_admin = None
 
     def tries(self, limit_s: float | None = None) -> KafkaTries:
         """Return how long a call goes on trying; the limit of the call above counts, too."""
@@ -181,7 +187,9 @@ class KafkaClients:
         """Remove the messages before an offset."""
         records = TopicPartition(place.topic, place.number, at)
         with contextlib.suppress(GoneError):
-            self._answered(self._admin.delete_records([records], request_timeout=_REQUEST_S))
+            self._answered(
+                lambda admin: admin.delete_records([records], request_timeout=_REQUEST_S)
+            )
 
     # --- topics ---
 
@@ -191,7 +199,7 @@ class KafkaClients:
         """Create a topic, unless it is there."""
         topic = NewTopic(name, partitions, replicas, config=config)
         with contextlib.suppress(ThereError):
-            self._answered(self._admin.create_topics([topic], request_timeout=_REQUEST_S))
+            self._answered(lambda admin: admin.create_topics([topic], request_timeout=_REQUEST_S))
 
     def refresh(self, topic: str) -> None:
         """Have all clients look again at a topic that is there: it may have more partitions."""
@@ -203,41 +211,40 @@ class KafkaClients:
     def add_partitions(self, name: str, partitions: int) -> None:
         """Have a topic have so many partitions, unless it has."""
         with contextlib.suppress(ThereError):
+            wanted = [NewPartitions(name, partitions)]
             self._answered(
-                self._admin.create_partitions(
-                    [NewPartitions(name, partitions)], request_timeout=_REQUEST_S
-                )
+                lambda admin: admin.create_partitions(wanted, request_timeout=_REQUEST_S)
             )
 
     def delete_topic(self, name: str) -> None:
         """Remove a topic, if it is there."""
         with contextlib.suppress(MissingError):
-            self._answered(self._admin.delete_topics([name], request_timeout=_REQUEST_S))
+            self._answered(lambda admin: admin.delete_topics([name], request_timeout=_REQUEST_S))
 
     def replicas(self, name: str) -> list[tuple[int, int]] | None:
         """Return for each partition of a topic how many replicas it has, and how many are in
         sync; None if there is no such topic."""
-        names = TopicCollection([name])
         try:
-            found = self._answered(self._admin.describe_topics(names, request_timeout=_REQUEST_S))
+            found = self._described(name)
         except MissingError:
             return None
-        return [(len(each.replicas), len(each.isr)) for each in found[0].partitions]
+        return [(len(each.replicas), len(each.isr)) for each in found.partitions]
 
     def topic_id(self, name: str) -> tuple[str, int] | None:
         """Return the id of a topic, and how many partitions it has; None if there is none."""
-        names = TopicCollection([name])
         try:
-            found = self._answered(self._admin.describe_topics(names, request_timeout=_REQUEST_S))
+            found = self._described(name)
         except MissingError:
             return None
-        return str(found[0].topic_id), len(found[0].partitions)
+        return str(found.topic_id), len(found.partitions)
 
     def settings_of(self, names: Sequence[str]) -> list[dict[str, str]]:
         """Return the settings of topics."""
         wanted = [ConfigResource(ResourceType.TOPIC, name) for name in names]
-        asked = self._admin.describe_configs(wanted, request_timeout=_REQUEST_S)
-        found = self._answered({each: asked[each] for each in wanted})
+        asked = self._answers(
+            lambda admin: admin.describe_configs(wanted, request_timeout=_REQUEST_S)
+        )
+        found = [asked[each] for each in wanted]
         return [{name: entry.value for name, entry in each.items()} for each in found]
 
     def topics_under(self, prefix: str) -> list[str]:
@@ -250,10 +257,19 @@ class KafkaClients:
 
     def brokers(self) -> int:
         """Return how many brokers there are."""
-        asked = self._admin.describe_cluster(request_timeout=_REQUEST_S)
-        return len(self._answered({None: asked})[0].nodes)
+        found = self._answered(
+            lambda admin: {None: admin.describe_cluster(request_timeout=_REQUEST_S)}
+        )
+        return len(found[0].nodes)
 
     # --- inside ---
+
+    @property
+    def _admin(self) -> AdminClient:
+        admin = self._open_admin
+        if admin is None:
+            raise closed_log()
+        return admin
 
     def _offsets(
         self,
@@ -264,20 +280,40 @@ class KafkaClients:
         **more: IsolationLevel,
     ) -> list[int]:
         wanted = {TopicPartition(*place): which for place in places}
-        asked = self._admin.list_offsets(wanted, request_timeout=_REQUEST_S, **more)
-        found = [int(each.offset) for each in self._answered(asked)]
+        answers = self._answered(
+            lambda admin: admin.list_offsets(wanted, request_timeout=_REQUEST_S, **more)
+        )
+        found = [int(each.offset) for each in answers]
         if min(found) < least:
             # While a partition changes its leader, an answer may come without an offset.
             raise LostError(f"a broker gave no offset: {min(found)}")
         return found
 
-    def _answered(self, asked: Mapping[Any, "Future[Any]"]) -> list[Any]:
+    def _described(self, name: str) -> Any:
+        names = TopicCollection([name])
+        (found,) = self._answered(
+            lambda admin: admin.describe_topics(names, request_timeout=_REQUEST_S)
+        )
+        return found
+
+    def _answered(self, ask: AskAdmin) -> list[Any]:
         """Return the answers of requests in their order; LostError if one does not come."""
+        return list(self._answers(ask).values())
+
+    def _answers(self, ask: AskAdmin) -> dict[Any, Any]:
         self.state.check()
+        admin = self._admin
+        asked = ask(admin)
         try:
-            return [each.result() for each in asked.values()]
+            # All of them: the client must not end while it has a request under way.
+            wait(asked.values())
+            return {each: answer.result() for each, answer in asked.items()}
         except KafkaException as error:
             raise translated(error.args[0], self.url) from error
+        except BaseException:
+            # An interrupt: nobody waits for the answers.
+            self._interrupted = admin
+            raise
 
     def _connect(self, timeout_s: float) -> None:
         try:

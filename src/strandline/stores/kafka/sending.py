@@ -6,6 +6,7 @@ from typing import Any, Final
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from strandline.locks import Attempt, Signal
+from strandline.log.open_state import closed_log
 from strandline.stores.kafka.errors import translated
 from strandline.stores.kafka.fetching import MessagePlace
 from strandline.stores.lost_answer import NotSentError
@@ -40,27 +41,34 @@ class MessageSender:
     """
 
     def __init__(self, settings: dict[str, Any], url: str) -> None:
-        self.producer: Final = Producer(settings)
+        self._open_producer: Producer | None = Producer(settings)
         self._url = url
         self._polling = threading.Lock()
         self._attempt_polling = Attempt(self._polling)
         self._waiting: set[SentMessage] = set()
+
+    @property
+    def producer(self) -> Producer:
+        """The client; ClosedError once it has ended."""
+        producer = self._open_producer
+        if producer is None:
+            raise closed_log()
+        return producer
 
     def send(self, place: MessagePlace, value: bytes) -> int:
         """Store a message, and return its offset.
 
         LostError if no answer comes, NotSentError if it was not stored.
         """
-        sent = SentMessage()
+        # Kept until the answer is there: `finish` may end the client between the two.
+        sent, producer = SentMessage(), self.producer
         try:
-            self.producer.produce(
-                place.topic, value, partition=place.number, on_delivery=sent.delivered
-            )
+            producer.produce(place.topic, value, partition=place.number, on_delivery=sent.delivered)
         except BufferError as error:
             raise NotSentError("too much waits to be sent") from error
         except KafkaException as error:
             raise translated(error.args[0], self._url) from error
-        self._wait(sent)
+        self._wait(sent, producer)
         if sent.error is not None:
             raise translated(sent.error, self._url)
         return sent.offset
@@ -75,13 +83,15 @@ class MessageSender:
                 self._pass_on()
 
     def finish(self) -> None:
-        """Return once everything is answered that was sent."""
+        """Return once everything is answered that was sent, and end the client."""
         while len(self.producer):
             with self._polling:
                 self.producer.poll(_POLL_S)
             self._pass_on()
+        # It has no other end: its connections and threads live as long as it does.
+        self._open_producer = None
 
-    def _wait(self, sent: SentMessage) -> None:
+    def _wait(self, sent: SentMessage, producer: Producer) -> None:
         # Registered first: each thread that stops polling from now on wakes one that waits.
         self._waiting.add(sent)
         try:
@@ -89,7 +99,7 @@ class MessageSender:
                 if self._attempt_polling:
                     try:
                         while not sent.is_over:
-                            self.producer.poll(_POLL_S)
+                            producer.poll(_POLL_S)
                     finally:
                         self._polling.release()
                 else:
