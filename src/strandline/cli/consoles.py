@@ -9,7 +9,6 @@ from strandline.cli.command import command
 from strandline.cli.options import Json, existing
 from strandline.cli.screen import flush, note, show, show_json
 from strandline.cli.serving import log_to_stderr, server_settings
-from strandline.opening import is_served
 from strandline.values import Mode
 
 
@@ -40,6 +39,8 @@ def console(
     Without a URL it is the log of STRANDLINE_URL, and without that file:.strandline/events.
     Of a server that runs elsewhere its own console is opened.
     """
+    from strandline.opening import is_served  # noqa: PLC0415 Takes long to import.
+
     if url is not None and is_served(url):
         _show_link(f"{url.rstrip('/')}/console/", {}, browser=browser, json=json)
     else:
