@@ -33,6 +33,9 @@ CHAPTERS_DONE: dict[str, tuple[int, int]] = {
     "E": (5, 16),
 }
 
+#: What docstrings refer to in the core and in other packages.
+FOREIGN_NAMES = {"Appender", "Headers", "Mapping", "Starlette"}
+
 MADE_FOLDERS = {".git", ".venv", ".cache", ".tmp", "dist", "__pycache__"}
 MACHINE_PATH = re.compile(r"(?:(?<![\w.$}/-])|(?<=://))/(?:root|home|Users|work)/[\w.-]")
 
@@ -88,6 +91,22 @@ def test_public_modules_have_a_docstring() -> None:
     silent = [shown(path) for path in public_modules() if not ast.get_docstring(parsed(path))]
 
     assert not silent, "say in a docstring what the module promises"
+
+
+def test_docstrings_refer_to_classes_that_there_are() -> None:
+    trees = {path: parsed(path) for path in (ROOT / "src").rglob("*.py")}
+    nodes = [(path, node) for path, tree in trees.items() for node in ast.walk(tree)]
+    known = FOREIGN_NAMES | {node.name for _, node in nodes if isinstance(node, ast.ClassDef)}
+
+    stale = [
+        f"{shown(path)}: {name}"
+        for path, node in nodes
+        if isinstance(node, Function | ast.ClassDef | ast.Module)
+        for name in referred(ast.get_docstring(node) or "")
+        if name not in known
+    ]
+
+    assert not stale, "name what there is now"
 
 
 def test_rooms_export_what_they_hold() -> None:
@@ -189,6 +208,11 @@ def shown(path: Path) -> str:
 
 def parsed(path: Path) -> ast.Module:
     return ast.parse(path.read_text(), str(path))
+
+
+def referred(docstring: str) -> list[str]:
+    """Return the classes that a docstring implements, or sends its reader to."""
+    return re.findall(r"\b(?:Implements|See) `?([A-Z][a-z]+[A-Z]?\w*)`?(?=[.:,]| and)", docstring)
 
 
 def length(node: Function) -> int:

@@ -71,18 +71,18 @@ def test_the_piece_that_a_pattern_describes_gives_way(old: str, new: str, found:
     assert area(2, rounded=True) == 12
 
 
-def test_methods_properties_and_decorated_ones_can_be_ill() -> None:
+def test_methods_properties_and_decorated_ones_can_be_broken() -> None:
     ledger = Ledger()
 
     with planted(Ledger, "size", "len(...)", "_ + 10"), planted(Ledger, "add", "line", "False"):
         with ledger.page("ignored"):
             assert ledger.size == 10
-        ill = planted(Ledger, "page", "self.add(...)", "self.lines.append('ill')")
-        with ill, ledger.page("first"):
-            assert ledger.lines == ["ill"]
+        broken = planted(Ledger, "page", "self.add(...)", "self.lines.append('broken')")
+        with broken, ledger.page("first"):
+            assert ledger.lines == ["broken"]
 
-    ledger.add("well")
-    assert ledger.lines == ["ill", "well"]
+    ledger.add("sound")
+    assert ledger.lines == ["broken", "sound"]
     assert ledger.size == 2
 
 
@@ -112,7 +112,7 @@ def test_what_cannot_be_planted_fails_and_changes_nothing(
     assert area(2, rounded=True) == 12
 
 
-def test_a_block_that_raises_leaves_the_healthy_function() -> None:
+def test_a_block_that_raises_leaves_the_sound_function() -> None:
     with pytest.raises(LookupError), planted(HERE, "area", "math.floor(...)", "7"):
         raise LookupError
 

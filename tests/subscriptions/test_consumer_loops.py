@@ -13,6 +13,7 @@ import strandline as sl
 from strandline.log import Log, Receipt, TopicName, Value
 from strandline.stores.memory import MemoryStore
 from strandline.subscriptions import Consumer, SharedConsumer
+from tests.logs import SCHEMES
 from tests.subscriptions.doubles import PATIENCE_S, SteeredLog, fill
 from tests.triggers.calls import wait_until
 
@@ -34,8 +35,7 @@ class GatedLog(Log):
         return super().append(topic, value, **terms)
 
 
-# The room knows no store: two are enough, and make test-all has the third.
-@pytest.fixture(params=["memory", "file", pytest.param("sqlite", marks=pytest.mark.heavy)])
+@pytest.fixture(params=SCHEMES)
 def log(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[sl.Log]:
     url = "memory:" if request.param == "memory" else f"{request.param}:{tmp_path / 'events'}"
     with sl.open(url) as opened:

@@ -9,6 +9,7 @@ import pytest
 import strandline as sl
 from strandline.log.draft import size_of
 from strandline.testing import FakeClock
+from tests.logs import SCHEMES
 from tests.subscriptions.doubles import PATIENCE_S, fill
 
 
@@ -17,8 +18,7 @@ def clock() -> FakeClock:
     return FakeClock()
 
 
-# The room knows no store: two are enough, and make test-all has the third.
-@pytest.fixture(params=["memory", "file", pytest.param("sqlite", marks=pytest.mark.heavy)])
+@pytest.fixture(params=SCHEMES)
 def log(request: pytest.FixtureRequest, tmp_path: Path, clock: FakeClock) -> Iterator[sl.Log]:
     url = "memory:" if request.param == "memory" else f"{request.param}:{tmp_path / 'events'}"
     with sl.open(url, clock=clock) as opened:

@@ -12,6 +12,7 @@ import pytest
 import strandline as sl
 from strandline.log import AsyncLog, AsyncReceipt, AsyncWatch, Log
 from strandline.values import InvalidError
+from tests.logs import SCHEMES
 
 Awaiting = Callable[[Log], Coroutine[Any, Any, object]]
 
@@ -51,8 +52,7 @@ AWAITED: dict[str, Awaiting] = {
 }
 
 
-# The room knows no store: two are enough, and make test-all has the third.
-@pytest.fixture(params=["memory", "file", pytest.param("sqlite", marks=pytest.mark.heavy)])
+@pytest.fixture(params=SCHEMES)
 def log(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Log]:
     scheme: str = request.param
     with sl.open("memory:" if scheme == "memory" else f"{scheme}:{tmp_path / 'log'}") as log:

@@ -12,14 +12,14 @@ import strandline as sl
 from strandline.subscriptions import redriven
 from strandline.subscriptions.redriving import attempts
 from strandline.triggers import Triggers, dead_letters, redrive
+from tests.logs import SCHEMES
 from tests.subscriptions.doubles import PATIENCE_S, fill
 from tests.triggers.calls import wait_until
 
 OpenAgain = Callable[[], sl.Log]
 
 
-# The room knows no store: two are enough, and make test-all has the third.
-@pytest.fixture(params=["memory", "file", pytest.param("sqlite", marks=pytest.mark.heavy)])
+@pytest.fixture(params=SCHEMES)
 def open_again(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenAgain]:
     """Return what gives the same log each time, closed in between where it lasts."""
     opened: list[sl.Log] = []

@@ -12,6 +12,7 @@ from strandline.subscriptions.rebalancing import HEARTBEAT_S, Rebalancing
 from strandline.testing import FakeClock
 from strandline.triggers import Triggers
 from strandline.values import CONSUMER_IDLE_S
+from tests.logs import SCHEMES
 from tests.subscriptions.doubles import PATIENCE_S, fill
 
 Open = Callable[..., sl.Log]
@@ -22,8 +23,7 @@ def clock() -> FakeClock:
     return FakeClock()
 
 
-# The room knows no store: two are enough, and make test-all has the third.
-@pytest.fixture(params=["memory", "file", pytest.param("sqlite", marks=pytest.mark.heavy)])
+@pytest.fixture(params=SCHEMES)
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return "memory:" if request.param == "memory" else f"{request.param}:{tmp_path / 'events'}"
 

@@ -16,6 +16,7 @@ from strandline.subscriptions.left_leases import LeftLeases, member_id
 from strandline.subscriptions.pages import POLL_S
 from strandline.testing import FakeClock
 from strandline.triggers import dead_letters, redrive
+from tests.logs import SCHEMES
 
 Join = Callable[..., SharedConsumer]
 
@@ -25,8 +26,7 @@ def clock() -> FakeClock:
     return FakeClock()
 
 
-# The room knows no store: two are enough, and make test-all has the third.
-@pytest.fixture(params=["memory", "file", pytest.param("sqlite", marks=pytest.mark.heavy)])
+@pytest.fixture(params=SCHEMES)
 def log(request: pytest.FixtureRequest, clock: FakeClock, tmp_path: Path) -> Iterator[sl.Log]:
     path = "" if request.param == "memory" else tmp_path / "log"
     with sl.open(f"{request.param}:{path}", clock=clock, retention=False) as opened:

@@ -14,13 +14,13 @@ from strandline.testing import FakeClock
 from strandline.triggers import Counters, Triggers, dispatch, handled_keys, settling
 from strandline.triggers.handled_keys import HandledKey, HandledKeys, digest_of
 from strandline.values import InvalidError
+from tests.logs import SCHEMES
 from tests.triggers.calls import Calls, cursors, wait_until
 
 Reopen = Callable[[], sl.Log]
 
 
-# The room knows no store: two are enough, and make test-all has the third.
-@pytest.fixture(params=["memory", "file", pytest.param("sqlite", marks=pytest.mark.heavy)])
+@pytest.fixture(params=SCHEMES)
 def reopen(request: pytest.FixtureRequest, tmp_path: Path, clock: FakeClock) -> Iterator[Reopen]:
     """Return what closes the log and opens it again; a log in memory stays as it is."""
     opened: list[sl.Log] = []

@@ -93,7 +93,7 @@ def _guarded(function: Callable[P, None]) -> Callable[P, None]:
 
 
 def _naming_the_log(error: StrandlineError, options: Mapping[str, object]) -> StrandlineError:
-    """Return `error`; where a command finds no log, one that tells how to name another."""
+    """Return `error`; where a command finds no log, one with how to name another."""
     if "url" not in options or not str(error).startswith(NO_LOG):
         return error
     from strandline.opening import default_url  # noqa: PLC0415 Takes long to import.

@@ -39,7 +39,7 @@ def console(
     Without a URL it is the log of STRANDLINE_URL, and without that file:.strandline/events.
     Of a server that runs elsewhere its own console is opened.
     """
-    from strandline.opening import is_served  # noqa: PLC0415 - Takes long to import.
+    from strandline.opening import is_served  # noqa: PLC0415 Takes long to import.
 
     if url is not None and is_served(url):
         _show_link(f"{url.rstrip('/')}/console/", {}, browser=browser, json=json)

@@ -168,7 +168,7 @@ class Placement(NamedTuple):
 
 
 class Outcome(Protocol):
-    """What becomes of one append. `strandline.writes.Receipt` is one."""
+    """What becomes of one append. `WriteReceipt` is one."""
 
     @property
     def is_settled(self) -> bool:

@@ -2,7 +2,7 @@
 
 Promises: an answer says what the log said, in the same words; what a token does not allow
 is not done, and what it may not see does not show; no request holds more memory than its
-limits say; a server that ends answers what it has taken, and tells every stream.
+limits say; a server that ends answers what it has taken, and ends every stream.
 
 Does not promise an order among requests of several connections.
 """

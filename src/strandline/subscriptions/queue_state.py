@@ -222,7 +222,7 @@ def moved_to(state: QueueState, floor: int) -> QueueState:
 
 def following(state: QueueState, cursor: int, seek_id: UUID | None) -> QueueState:
     """Return the state as it is with the consumer's cursor there, which this seek has put."""
-    # Of a cursor of an earlier version the offset tells: acks never take it back.
+    # A cursor of an earlier version counts by its offset: acks never take it back.
     if cursor < state.cursor if seek_id is None else seek_id != state.seek_id:
         return QueueState(cursor, cursor, cursor=cursor, seek_id=seek_id)
     moved = moved_to(state, cursor)

@@ -147,7 +147,7 @@ def value_at(
 
 
 def value_found(files: PartitionFiles, manifest: Manifest, end: End) -> bytes:
-    """Return the chain's value at an end, as the frames tell it."""
+    """Return the chain's value at an end, by the frames alone."""
     marks = Marks(Offset(manifest.low), Offset(end.next), Offset(manifest.low))
     state = State(manifest, end.position, marks, end.last_us, end.size_bytes, end.crc)
     try:

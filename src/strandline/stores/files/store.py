@@ -238,7 +238,7 @@ class FileStore:
             raise dropped(topic.topic) from error
 
     def shortcut(self, topic: TopicEntry, partition: int) -> Shortcut | None:
-        """See HasShortcut."""
+        """Return the short way of events into a partition, if it has one. See Shortcut."""
         lane = topic.lanes.get(partition)
         return None if lane is None or lane.store.compiled is None else lane
 

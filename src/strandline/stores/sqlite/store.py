@@ -210,7 +210,7 @@ class SqliteStore:
             return self.append(topic, partition, request, level, timeout_s, may_wait=may_wait)
 
     def shortcut(self, topic: SqliteTopic, partition: int) -> EventAppends | None:
-        """See HasShortcut."""
+        """Return the short way of events into a partition, if it has one. See Shortcut."""
         if self._writer is None or topic.is_proved or is_internal_name(topic.topic.name):
             return None
         return self._writer.shortcut(topic, partition)
