@@ -153,7 +153,7 @@ def test_an_error_is_written_to_standard_error_as_text_or_as_json(orders: str) -
 
 @pytest.mark.slow
 @pytest.mark.parametrize("redirected", ["> /dev/full", ">&-"])
-@pytest.mark.parametrize("words", ["read orders", "export orders -", "topics --json"])
+@pytest.mark.parametrize("words", ["read orders", "export orders -", "topics --json", "topics"])
 def test_an_output_that_cannot_be_written_is_reported(
     words: str, redirected: str, many: str
 ) -> None:
@@ -168,6 +168,45 @@ def test_an_output_that_cannot_be_written_is_reported(
 
     assert done.returncode == ExitCode.UNAVAILABLE
     assert done.stderr.startswith("strandline: standard output cannot be written: ")
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        ("topics", ExitCode.OK),
+        ("verify", ExitCode.OK),
+        ("read nowhere", ExitCode.USAGE),
+        ("read nowhere --json", ExitCode.USAGE),
+        ("topics >&-", ExitCode.UNAVAILABLE),
+        ("--version >&-", ExitCode.UNAVAILABLE),
+    ],
+)
+def test_a_closed_standard_error_changes_no_exit_code(words: str, code: int, many: str) -> None:
+    assert many == "orders"
+    done = subprocess.run(
+        ["/usr/bin/env", "bash", "-c", f"strandline {words} 2>&-"],
+        check=False,
+        capture_output=True,
+        env=environment(),
+    )
+
+    assert done.returncode == code
+
+
+@pytest.mark.slow
+def test_a_closed_standard_input_is_reported(many: str) -> None:
+    done = subprocess.run(
+        ["/usr/bin/env", "bash", "-c", f"strandline append {many} --kind k --from - <&-"],
+        check=False,
+        capture_output=True,
+        text=True,
+        env=environment(),
+    )
+
+    assert done.returncode == ExitCode.USAGE
+    assert "standard input is closed" in done.stderr
     assert len(done.stderr.splitlines()) == 1
 
 

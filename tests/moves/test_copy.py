@@ -112,6 +112,26 @@ def test_partitions_that_were_added_since_are_copied(ends: tuple[str, str]) -> N
         assert content(new) == content(old)
 
 
+def test_a_topic_that_had_got_partitions_before_is_copied(ends: tuple[str, str]) -> None:
+    source, target = ends
+    with sl.open(source) as log:
+        first = log.describe_topic("orders").settings.partitions
+        log.add_partitions("orders", first + 1)
+        log.add_partitions("orders", first + 3)
+        log.append("orders", EVENT, partition=first + 2)
+
+    sl.copy(source, target)
+
+    with sl.open(source, mode="read") as old, sl.open(target, mode="read") as new:
+        assert new.marks("orders", first + 2).high == 1
+        assert content(new) == content(old)
+    with sl.open(target) as new:
+        new.add_partitions("orders", first + 4)
+        assert new.append("orders", EVENT, partition=first + 3).offset == 0
+        new.drop_topic("orders")
+        assert "orders" not in [each.name for each in new.topics()]
+
+
 def test_a_consumer_goes_on_in_the_copy(ends: tuple[str, str]) -> None:
     source, target = ends
     sl.copy(source, target)

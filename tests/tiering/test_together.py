@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -273,6 +274,28 @@ def test_a_fault_of_one_topic_is_not_hidden_by_the_success_of_another(tmp_path: 
             assert isinstance(worker.fault, InvalidError)
             log.create_topic("gone")
             await_condition(lambda: worker.fault is None)
+
+
+def _has_evicted(worker: TieringWorker, count: int) -> bool:
+    return worker.report.evicted_records == count
+
+
+def test_a_fault_that_stays_is_logged_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with opened("memory", tmp_path) as log:
+        filled(log)
+        objects: Any = log.objects
+        with TieringWorker(
+            log, ["gone", "t"], objects, interval_s=0.01, include_open=True, local_bytes=0
+        ) as worker:
+            for count in (20, 21, 22):
+                await_condition(partial(_has_evicted, worker, count))
+                log.append("t", sl.Event("later"))
+
+    assert [each.message.partition(":")[0] for each in caplog.records] == [
+        "tiering of gone failed and is tried again"
+    ]
 
 
 def test_a_worker_waits_as_its_rate_wants(tmp_path: Path) -> None:

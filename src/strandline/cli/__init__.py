@@ -7,6 +7,7 @@ Does not decide anything: each command reads its arguments, calls one room, show
 Another group of commands is one more typer app, added in `app.py`. See design 0060.
 """
 
+import os
 import sys
 
 import strandline as _strandline
@@ -20,6 +21,7 @@ _UNAVAILABLE, _INTERRUPTED, _BROKEN_PIPE = 4, 130, 141
 
 def main() -> None:
     """Run the program; exits with its code."""
+    _fill_closed_streams()
     if sys.argv[1:] == ["--version"]:
         # What scripts ask first needs none of the commands.
         _show_version()
@@ -39,6 +41,18 @@ def main() -> None:
     except KeyboardInterrupt:
         # An interrupt that comes before the commands are loaded.
         raise SystemExit(_INTERRUPTED) from None
+
+
+def _fill_closed_streams() -> None:
+    """Let no file of a log take the number of a stream that the program was started without."""
+    for number in (0, 1, 2):
+        try:
+            os.fstat(number)  # noqa: TID251 # No file of a log.
+        except OSError:
+            # The lowest number that is free.
+            os.open(os.devnull, os.O_RDWR)  # noqa: TID251 # The same.
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(2, "w", closefd=False)  # noqa: TID251 # The same.
 
 
 def _show_version() -> None:

@@ -137,7 +137,8 @@ def _width(text: str) -> int:
 
 
 def _bold(text: str) -> str:
-    has_colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    is_terminal = sys.stdout is not None and sys.stdout.isatty()
+    has_colour = is_terminal and not os.environ.get("NO_COLOR")
     return f"{_BOLD}{text}{_PLAIN}" if has_colour else text
 
 

@@ -84,6 +84,8 @@ class _Writing(streams.RawIOBase):
 def reading(path: str) -> Iterator[IO[bytes]]:
     """Open a file for reading; `-` is standard input."""
     if path == STANDARD:
+        if sys.stdin is None:
+            raise InvalidError("standard input is closed, name a file")
         yield sys.stdin.buffer
         return
     io = SystemIo()

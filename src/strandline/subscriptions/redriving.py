@@ -124,8 +124,9 @@ def attempts(log: Log, topic: TopicName, offset: int) -> list[DeadLetter]:
     every = list(dead_letters(log, topic))
     named = [letter for letter in every if letter.offset == wanted]
     if not named:
+        name = topic.name if isinstance(topic, Topic) else topic
         raise InvalidError(
-            "there is no dead letter at this offset, list them first", topic=topic, offset=offset
+            "there is no dead letter at this offset, list them first", topic=name, offset=offset
         )
     return [letter for letter in every if _record_of(letter) == _record_of(named[0])]
 

@@ -33,8 +33,8 @@ class TieringWorker:
 
     Copies at most `bytes_per_s` of objects, on average; None is as fast as it goes.
     Options are those of `tier`. Any number of workers, in any processes, may run at
-    once. A run that fails is logged and tried again after the interval; `fault` has the
-    last error of a topic until a run over it succeeds.
+    once. A run that fails is tried again after the interval, and logged if the run before did
+    not fail alike; `fault` has the last error of a topic until a run over it succeeds.
     """
 
     def __init__(
@@ -100,8 +100,10 @@ class TieringWorker:
         except _ClosingError:
             return
         except StrandlineError as error:
+            before = self._faults.get(topic)
             self._faults[topic] = error
-            _logger.warning("tiering of %s failed and is tried again: %s", topic, error)
+            if before is None or str(before) != str(error):
+                _logger.warning("tiering of %s failed and is tried again: %s", topic, error)
         else:
             self._faults.pop(topic, None)
             self.report = self.report.with_added(done)

@@ -203,12 +203,24 @@ class SqliteTopics:
         log_row = log_row._replace(topics=log_row.topics + 1)
         first_slot = self._take_slots(connection, log_row, settings.partitions)
         topic = Topic(name, self._clock.new_id(), tenant)
-        entry = SqliteTopic(topic, settings, first_slot, self._clock.now_us())
+        added = self._added_at_once(connection, settings, first_slot)
+        entry = SqliteTopic(topic, settings, first_slot, self._clock.now_us(), added)
         self._store(connection, entry)
         if settings.proof:
             make_table(connection)
         self._make_partitions(connection, entry.slots)
         return entry
+
+    def _added_at_once(
+        self, connection: sqlite3.Connection, settings: TopicSettings, first_slot: int
+    ) -> tuple[int, ...]:
+        """Return the slots of a new topic's partitions that were added where it was before."""
+        if not settings.earlier_partitions:
+            return ()
+        numbers = range(settings.earlier_partitions[0].partitions, settings.partitions)
+        by_number = {number: first_slot + number for number in numbers}
+        store_added_slots(connection, first_slot, by_number)
+        return tuple(by_number.values())
 
     def _make_partitions(self, connection: sqlite3.Connection, slots: Sequence[int]) -> None:
         store_partitions(connection, [PartitionRow(slot) for slot in slots])
