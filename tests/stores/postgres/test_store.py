@@ -465,3 +465,21 @@ def test_an_append_notifies_only_where_a_session_listens(
         heard = [note.payload for note in session.notifies(timeout=60, stop_after=1)]
 
     assert [each.partition(":")[2] for each in first + heard] == ["1", "3"]
+
+
+@pytest.mark.parametrize("done", ["DEALLOCATE ALL", "PREPARE strandline_one AS SELECT 1"])
+def test_appends_go_on_whatever_is_prepared_in_a_session(
+    new_url: Callable[[], str], done: str
+) -> None:
+    with sl.open(new_url()) as log:
+        log.create_topic("orders")
+        if done.startswith("DEALLOCATE"):
+            for _ in range(3):
+                log.append("orders", sl.Event("order", {}))
+        with log.transaction() as connection:
+            connection.execute(done)
+
+        for _ in range(3):
+            log.append("orders", sl.Event("order", {"n": 1}))
+
+        assert [each.payload for each in log.read("orders", 0, 0)][-3:] == [{"n": 1}] * 3

@@ -303,16 +303,19 @@ class KafkaClients:
     def _answers(self, ask: AskAdmin) -> dict[Any, Any]:
         self.state.check()
         admin = self._admin
-        asked = ask(admin)
         try:
+            asked = ask(admin)
             # All of them: the client must not end while it has a request under way.
             wait(asked.values())
             return {each: answer.result() for each, answer in asked.items()}
         except KafkaException as error:
             raise translated(error.args[0], self.url) from error
-        except BaseException:
-            # An interrupt: nobody waits for the answers.
+        except BaseException as error:
+            # An interrupt: no thread waits for the answers.
             self._interrupted = admin
+            if isinstance(error, SystemError) and isinstance(error.__cause__, KeyboardInterrupt):
+                # What the client makes of one that comes while it takes a request.
+                raise KeyboardInterrupt from error
             raise
 
     def _connect(self, timeout_s: float) -> None:

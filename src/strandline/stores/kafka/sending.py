@@ -1,6 +1,7 @@
 """Sending messages: a thread that waits for an answer fetches it itself."""
 
 import threading
+from collections.abc import Callable
 from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
@@ -17,20 +18,32 @@ _POLL_S: Final = 0.1
 class SentMessage:
     """One message, and what has come of it."""
 
-    __slots__ = ("error", "is_over", "offset", "signal")
+    __slots__ = ("_answer", "signal")
 
     def __init__(self) -> None:
         self.signal: Final = Signal()
-        self.is_over: bool = False
-        self.error: KafkaError | None = None
-        self.offset: int = 0
+        self._answer: dict[KafkaError | None, Message] = {}
 
-    def delivered(self, error: KafkaError | None, message: Message) -> None:
-        """Take note of the answer."""
-        self.error = error
-        self.offset = message.offset() or 0
-        self.is_over = True
-        self.signal.set()
+    @property
+    def on_delivery(self) -> Callable[[KafkaError | None, Message], None]:
+        """What the client calls with the answer.
+
+        It has no line of Python: an interrupt of the thread that polls would be raised in it, and
+        the answer be lost, which may be that of another thread.
+        """
+        return self._answer.__setitem__
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the answer is there."""
+        return bool(self._answer)
+
+    def offset(self, url: str) -> int:
+        """Return the offset of the message; LostError, NotSentError if it has none."""
+        ((error, message),) = self._answer.items()
+        if error is not None:
+            raise translated(error, url)
+        return message.offset() or 0
 
 
 class MessageSender:
@@ -63,15 +76,15 @@ class MessageSender:
         # Kept until the answer is there: `finish` may end the client between the two.
         sent, producer = SentMessage(), self.producer
         try:
-            producer.produce(place.topic, value, partition=place.number, on_delivery=sent.delivered)
+            producer.produce(
+                place.topic, value, partition=place.number, on_delivery=sent.on_delivery
+            )
         except BufferError as error:
             raise NotSentError("too much waits to be sent") from error
         except KafkaException as error:
             raise translated(error.args[0], self._url) from error
         self._wait(sent, producer)
-        if sent.error is not None:
-            raise translated(sent.error, self._url)
-        return sent.offset
+        return sent.offset(self._url)
 
     def poll_idle(self) -> None:
         """Have callbacks called that no one waits for."""
@@ -100,6 +113,7 @@ class MessageSender:
                     try:
                         while not sent.is_over:
                             producer.poll(_POLL_S)
+                            self._wake_answered()
                     finally:
                         self._polling.release()
                 else:
@@ -109,8 +123,14 @@ class MessageSender:
             self._waiting.discard(sent)
             self._pass_on()
 
+    def _wake_answered(self) -> None:
+        for each in tuple(self._waiting):
+            if each.is_over:
+                each.signal.set()
+
     def _pass_on(self) -> None:
-        """Have one that waits poll from now on."""
+        """Wake those that are answered, and have one that waits poll from now on."""
+        self._wake_answered()
         for each in tuple(self._waiting):
             if not each.is_over:
                 each.signal.set()

@@ -5,7 +5,11 @@ from typing import Final, LiteralString
 from weakref import WeakSet
 
 from psycopg import pq
-from psycopg.errors import error_from_result
+from psycopg.errors import (
+    DuplicatePreparedStatement,
+    InvalidSqlStatementName,
+    error_from_result,
+)
 from psycopg.generators import execute
 
 from strandline.stores.postgres.database import Connection, PostgresDatabase
@@ -26,14 +30,36 @@ class PreparedStatement:
 
     def execute(self, connection: Connection, values: Sequence[bytes | None]) -> bytes | None:
         """Return the column of the one row, None if there is no row; psycopg's errors."""
-        pgconn = connection.pgconn
         if connection not in self._known:
-            pgconn.send_prepare(self._name, self._text)
-            self._result(connection)
-            self._known.add(connection)
-        pgconn.send_query_prepared(self._name, values, [_BINARY] * len(values), _BINARY)
-        result = self._result(connection)
+            self._prepare(connection)
+        try:
+            result = self._executed(connection, values)
+        except InvalidSqlStatementName:
+            # The client deallocates everything in a session after some of its rollbacks, ours
+            # with its own. The statement was not begun then.
+            self._prepare(connection)
+            result = self._executed(connection, values)
         return result.get_value(0, 0) if result.ntuples else None
+
+    def _prepare(self, connection: Connection) -> None:
+        try:
+            self._send_prepare(connection)
+        except DuplicatePreparedStatement:
+            # Prepared by a call that was interrupted before it took note of it.
+            connection.execute(b"DEALLOCATE " + self._name)
+            self._send_prepare(connection)
+        self._known.add(connection)
+
+    def _send_prepare(self, connection: Connection) -> None:
+        connection.pgconn.send_prepare(self._name, self._text)
+        self._result(connection)
+
+    def _executed(
+        self, connection: Connection, values: Sequence[bytes | None]
+    ) -> "pq.abc.PGresult":
+        formats = [_BINARY] * len(values)
+        connection.pgconn.send_query_prepared(self._name, values, formats, _BINARY)
+        return self._result(connection)
 
     def _result(self, connection: Connection) -> "pq.abc.PGresult":
         result: pq.abc.PGresult
