@@ -19,7 +19,7 @@ from strandline.spark.sink.committing import JOB_PREFIX, abort, commit, sweep
 from strandline.spark.sink.rows import TOPIC, topic_rows
 from strandline.spark.sink.settings import SinkSettings
 from strandline.spark.sink.staging import Staged, Stager
-from strandline.spark.unhurried import unhurried
+from strandline.spark.unhurried import spare_imports, unhurried
 from strandline.values import InvalidError, Mode
 
 
@@ -99,7 +99,9 @@ def _staged(
             event_kind=settings.event_kind,
             is_upsert=settings.is_upsert,
         )
-        return StagedMessage(stager.stage(batches))
+        staged = stager.stage(batches)
+    spare_imports()
+    return StagedMessage(staged)
 
 
 def _commit(settings: SinkSettings, identity: BatchIdentity, messages: Messages) -> None:

@@ -18,6 +18,7 @@ from strandline.spark.options import ReadOptions, read_options
 from strandline.spark.source.places import SourcePartition, chosen_places, chosen_topics, kept_range
 from strandline.spark.source.rows import METADATA, RowFormat, batch_rows, merged
 from strandline.spark.source.splits import Split
+from strandline.spark.unhurried import spare_imports
 from strandline.values import InvalidError, Mode, Topic, TrimmedError, ValueKind
 
 #: Smaller record batches are joined: each costs Spark about as much as thousands of rows.
@@ -56,6 +57,7 @@ class SourceRead:
         with self.opened() as log:
             found = self.format.batches(self._sifted(log, split), split.place.topic.name)
             yield from merged(found, _ROWS_MIN)
+        spare_imports()
 
     def _sifted(self, log: Log, split: Split) -> Iterator[pa.RecordBatch]:
         for start, end in self.skipping.kept(log, split.place, split.start, split.end):
