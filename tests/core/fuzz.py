@@ -14,6 +14,8 @@ from typing import Any
 import msgspec
 
 INPUTS_PER_SEED = 10_000
+#: What `Reader.columns` is asked for.
+ALL_COLUMNS = 0b111111
 _JSON = (
     b'{"id":17,"name":"abc","tags":["a","\\u00e9","\\n"],"price":12.5,"deep":{"a":[[],{}]}}',
     b'[1,-1,0.1,1e5,123456789012345678,1.7976931348623157e308,true,false,null,"\xc3\xa9"]',
@@ -187,21 +189,42 @@ def frame_check(core: Any) -> Callable[[bytes, int, int], None]:
         io.content = content
         end = len(content)
         given = (None, io, 0, 9, 0, 5, end, 5 + count, end, "t", Partition(0))
+        frame = decode_frame(9, content, 0, 0)
+        columns = core.Reader(*given, 0, True)
+        parts = columns.columns(ALL_COLUMNS, 1, 1, bytearray)
+        if columns.base > 5:
+            assert frame is not None, content
+            assert columns.base == 5 + count
+            _same_columns(frame, parts)
         run = core.Reader(*given, limit, True)
         found = list(run)
         if not found:
             return
-        frame = decode_frame(9, content, 0, 0)
         assert frame is not None, content
         try:
             expected = list(page_of(frame, ValueKind.EVENT, "").records("t", Partition(0)))
         except (CorruptError, InvalidError) as error:
             raise AssertionError(f"the core has read {content!r}") from error
         assert run.is_full == (len(found) < len(expected))
-        parts = [each.event.parts() for each in expected]
-        assert [each.event.parts() for each in found] == parts[: len(found)]
+        events = [each.event.parts() for each in expected]
+        assert [each.event.parts() for each in found] == events[: len(found)]
 
     return check
+
+
+def _same_columns(frame: Any, parts: list[tuple[bytearray | None, ...]]) -> None:
+    """Check that plain Python reads the same columns of a frame."""
+    import pyarrow as pa  # noqa: PLC0415 - After the core was chosen.
+
+    from strandline.stores.files.entries import columns_of  # noqa: PLC0415
+    from strandline.values import ValueKind  # noqa: PLC0415
+
+    stored, tenant = columns_of(frame, ValueKind.EVENT, "")
+    stamps = pa.array([frame.timestamp_us] * frame.records, pa.timestamp("us", "UTC"))
+    assert tenant is None
+    for expected, buffers in zip([*stored.columns, stamps], parts, strict=True):
+        arrow = [None if each is None else pa.py_buffer(each) for each in buffers]
+        assert pa.Array.from_buffers(expected.type, frame.records, arrow).equals(expected)
 
 
 def bodies_of_frames(core: Any, chosen: random.Random) -> list[tuple[int, int, bytes]]:

@@ -1,8 +1,11 @@
 """Spark runs the batch."""
 
+import gc
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
@@ -90,3 +93,21 @@ def test_hot_and_cold_read_as_one(
     assert sorted(row.payload for row in read.select("payload").collect()) == sorted(
         f'{{"n":{n}}}' for n in range(50)
     )
+
+
+def test_a_worker_that_has_read_leaves_its_imports_out_of_later_collections(
+    spark: SparkSession, log: sl.Log, url: str
+) -> None:
+    def frozen(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in batches:
+            yield pa.RecordBatch.from_pydict({"objects": [gc.get_freeze_count()]})
+
+    log.create_topic("t")
+    fill(log, 30)
+    before = gc.get_freeze_count()
+    assert spark.read.format("strandline").option("subscribe", "t").load(url).count() == 30
+
+    rows = spark.range(4, numPartitions=4).mapInArrow(frozen, "objects long").collect()
+
+    assert max(row.objects for row in rows) > 10_000
+    assert gc.get_freeze_count() == before, "of the driver's process nothing is"

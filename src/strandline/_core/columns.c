@@ -60,23 +60,24 @@ static uint64_t nulls_in(const char *message, int column) {
     return read_u64(message + known.nodes_at + 16 * (size_t)column + 8);
 }
 
-/* Whether the offsets of a text column rise, and stay within its content. */
-static bool offsets_rise(const char *offsets, uint32_t count, uint64_t content_length) {
-    uint32_t before = read_u32(offsets);
-    for (uint32_t row = 1; row <= count; row++) {
-        uint32_t end = read_u32(offsets + 4 * (size_t)row);
-        if (end < before) return false;
-        before = end;
-    }
-    return before <= content_length;
-}
-
 static uint32_t offset_at(const Columns *columns, int column, uint32_t row) {
     return read_u32(columns->offsets[column] + 4 * (size_t)row);
 }
 
-static bool bit_at(const char *bits, uint32_t row) {
-    return !bits || ((byte)bits[row / 8] >> (row % 8) & 1);
+bool columns_rise(const Columns *columns, int column) {
+    uint32_t before = offset_at(columns, column, 0);
+    for (uint32_t row = 1; row <= columns->count; row++) {
+        uint32_t end = offset_at(columns, column, row);
+        if (end < before) return false;
+        before = end;
+    }
+    return before <= columns->content_length[column];
+}
+
+/* Whether the first and the last offset of a text column lie within its content. */
+static bool ends_are_within(const Columns *columns, int column) {
+    uint32_t first = offset_at(columns, column, 0), last = offset_at(columns, column, columns->count);
+    return first <= last && last <= columns->content_length[column];
 }
 
 /* Whether so many of the first `count` bits, which take at most `size` bytes, are not set. */
@@ -104,7 +105,7 @@ static bool holds(uint64_t size, uint64_t width, uint64_t count) {
     return size % width == 0 && size / width >= count;
 }
 
-bool columns_open(Columns *columns, const char *message, size_t length, uint32_t count) {
+bool columns_find(Columns *columns, const char *message, size_t length, uint32_t count) {
     if (!has_known_head(message, length) || read_u64(message + known.rows_at) != count) return false;
     const char *body = message + known.length;
     uint64_t body_length = length - known.length;
@@ -128,7 +129,7 @@ bool columns_open(Columns *columns, const char *message, size_t length, uint32_t
         columns->offsets[column] = body + at[offsets];
         columns->content[column] = body + at[content];
         columns->content_length[column] = size[content];
-        if (!offsets_rise(columns->offsets[column], count, size[content])) return false;
+        if (!ends_are_within(columns, column)) return false;
     }
     uint64_t no_key = nulls_in(message, KEY), no_time = nulls_in(message, 4);
     if (no_key && !counts_nulls(body + at[0], size[0], count, no_key)) return false;
@@ -137,6 +138,13 @@ bool columns_open(Columns *columns, const char *message, size_t length, uint32_t
     columns->key_bits = no_key ? body + at[0] : NULL;
     columns->time_bits = no_time ? body + at[TIME_BITS] : NULL;
     columns->times = body + at[TIMES];
+    return true;
+}
+
+bool columns_open(Columns *columns, const char *message, size_t length, uint32_t count) {
+    if (!columns_find(columns, message, length, count)) return false;
+    for (int column = 0; column < TEXT_COLUMNS; column++)
+        if (!columns_rise(columns, column)) return false;
     return texts_are_plain(columns);
 }
 

@@ -215,8 +215,18 @@ typedef struct {
     uint32_t count;
 } Columns;
 
+/* Whether a row has a value; all have one where there are no bits. */
+static inline bool bit_at(const char *bits, uint32_t row) {
+    return !bits || ((byte)bits[row / 8] >> (row % 8) & 1);
+}
+
 /* Learn how pyarrow writes such a message. */
 PyObject *columns_learn(PyObject *module, PyObject *args);
+/* Whether `message` is one of `count` events: where its columns are. Of the offsets of texts only
+ * the first and the last are known to lie within the content. */
+bool columns_find(Columns *columns, const char *message, size_t length, uint32_t count);
+/* Whether the offsets of a text column rise. */
+bool columns_rise(const Columns *columns, int column);
 /* Whether `message` is one of `count` events that `columns_event` can read. */
 bool columns_open(Columns *columns, const char *message, size_t length, uint32_t count);
 Event *columns_event(const Columns *columns, uint32_t row);

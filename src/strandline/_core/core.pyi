@@ -3,9 +3,11 @@
 from asyncio import Future
 from collections.abc import Callable, Iterable, Iterator
 from types import NotImplementedType
-from typing import Any, Self, final
+from typing import Any, Self, TypeVar, final
 
 from strandline.values.record import Record as Record
+
+_Memory = TypeVar("_Memory")
 
 INTERFACE: int
 """What Python and the core expect of each other; raised with each change."""
@@ -156,6 +158,19 @@ class Reader(Iterator[Record]):
         /,
     ) -> Reader: ...
     def __next__(self) -> Record: ...
+    def columns(
+        self, wanted: int, rows_max: int, bytes_max: int, allocate: Callable[[int], _Memory], /
+    ) -> list[tuple[_Memory | None, _Memory] | tuple[_Memory | None, _Memory, _Memory]]:
+        """Return the wanted columns of the next frames, joined, as buffers of Arrow.
+
+        Bits of `wanted`, and the order: key, kind, payload, headers, occurred_at, and the time
+        of append. A column is `(validity, values)`, a text `(validity, offsets, content)`;
+        validity is None where nothing is missing. Ends with the frame that has the row
+        `rows_max` or the byte `bytes_max`, or as iterating does; the last frame may go beyond
+        `stop`. The rows are those from `base` before the call to `base` after it. `allocate`
+        returns memory of a size that can be written to.
+        """
+
     @property
     def position(self) -> int: ...
     @property

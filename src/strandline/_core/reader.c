@@ -4,7 +4,7 @@
  * may begin a new reader behind it. A frame is checked as a whole before its first record
  * is made, so that none is read by both.
  */
-#include "core.h"
+#include "reader.h"
 #include <errno.h>
 #include <unistd.h>
 
@@ -15,34 +15,6 @@ enum {
     /* A longer read lets other threads run. */
     SHORT_READ_BYTES = 64 * 1024
 };
-
-typedef struct {
-    PyObject_HEAD
-    PyObject *file;  /* Keeps the descriptor open. */
-    PyObject *io;    /* Reads in place of the system; None for the system itself. */
-    PyObject *topic, *partition;
-    PyObject *error; /* The OSError that ended it, or None. */
-    int fd;
-    uint32_t seed;
-    /* The next frame begins at `position` with offset `base`; frames end at `end`. Records
-     * before `stop` are wanted; no frame is begun at or behind `pause`. */
-    long long position, base, end, stop, pause;
-    /* How large records may count that are still made, but for the first of all. */
-    long long bytes_left;
-    int is_first;
-    char is_full; /* The next record was too large for what was left. */
-    bool is_busy;
-
-    char *content; /* What was read, from `content_at` in the file on. */
-    size_t length, room;
-    int64_t content_at;
-
-    /* The open frame: its records are [offset, frame_stop). */
-    int kind; /* 0: none. */
-    int64_t offset, frame_stop, timestamp_us;
-    Unpacking rows;
-    Columns columns;
-} Reader;
 
 static PyObject *reader_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
     Reader given = {0};
@@ -70,6 +42,7 @@ static void reader_dealloc(Reader *reader) {
     Py_DECREF(reader->partition);
     Py_DECREF(reader->error);
     free(reader->content);
+    gathering_free(reader->gathering);
     free_object(reader);
 }
 
@@ -89,40 +62,46 @@ static bool keep_error(Reader *reader) {
     return true;
 }
 
-static ssize_t read_by_seam(Reader *reader, size_t wanted) {
-    PyObject *bytes = PyObject_CallMethod(reader->io, "pread", "inL", reader->fd,
-                                          (Py_ssize_t)wanted, reader->position);
+/* Both read `wanted` bytes from `skip` bytes behind the position on, to the same place in memory. */
+static ssize_t read_by_seam(Reader *reader, size_t skip, size_t wanted) {
+    PyObject *bytes = PyObject_CallMethod(reader->io, "pread", "inL", reader->fd, (Py_ssize_t)wanted,
+                                          reader->position + (long long)skip);
     if (!bytes) return -1;
     const char *content = PyBytes_AsString(bytes);
     ssize_t got = content ? PyBytes_Size(bytes) : -1;
     if (got > (ssize_t)wanted) got = (ssize_t)wanted;
-    if (got > 0) memcpy(reader->content, content, (size_t)got);
+    if (got > 0) memcpy(reader->content + skip, content, (size_t)got);
     Py_DECREF(bytes);
     return got;
 }
 
 /* Without the interpreter's lock if `wanted` is much. */
-static ssize_t read_by_system(Reader *reader, size_t wanted) {
+static ssize_t read_by_system(Reader *reader, size_t skip, size_t wanted) {
     ssize_t got;
+    char *to = reader->content + skip;
+    off_t from = (off_t)(reader->position + (long long)skip);
     if (wanted <= SHORT_READ_BYTES) {
-        got = pread(reader->fd, reader->content, wanted, reader->position);
+        got = pread(reader->fd, to, wanted, from);
     } else {
         /* The lock is released: `is_busy` keeps other threads out of this reader. */
         Py_BEGIN_ALLOW_THREADS
-        got = pread(reader->fd, reader->content, wanted, reader->position);
+        got = pread(reader->fd, to, wanted, from);
         Py_END_ALLOW_THREADS
     }
     if (got < 0) PyErr_SetFromErrno(PyExc_OSError);
     return got;
 }
 
-/* Return `length` bytes from `position` on; NULL if there are fewer, or with an error. */
+/* Return `length` bytes from `position` on; NULL if there are fewer, or with an error.
+ *
+ * What was read already is kept. Behind a long frame the head of the next is read with it, so
+ * that the next read has just as much as that one takes. */
 static const char *bytes_ahead(Reader *reader, size_t length) {
     int64_t skip = reader->position - reader->content_at;
-    if (reader->length && skip >= 0 && (uint64_t)skip + length <= reader->length)
-        return reader->content + skip;
+    size_t kept = skip >= 0 && (uint64_t)skip < reader->length ? reader->length - (size_t)skip : 0;
+    if (length <= kept) return reader->content + skip;
     size_t left = (size_t)(reader->end - reader->position);
-    size_t wanted = length > CHUNK_BYTES ? length : CHUNK_BYTES;
+    size_t wanted = length + FRAME_HEAD > CHUNK_BYTES ? length + FRAME_HEAD : CHUNK_BYTES;
     if (wanted > left) wanted = left;
     if (wanted < length) return NULL;
     if (wanted > reader->room) {
@@ -131,14 +110,16 @@ static const char *bytes_ahead(Reader *reader, size_t length) {
         reader->content = content;
         reader->room = wanted;
     }
-    reader->length = 0;
-    ssize_t got = reader->io == Py_None ? read_by_system(reader, wanted) : read_by_seam(reader, wanted);
+    if (kept) memmove(reader->content, reader->content + skip, kept);
+    reader->content_at = reader->position;
+    reader->length = kept;
+    ssize_t got = reader->io == Py_None ? read_by_system(reader, kept, wanted - kept)
+                                        : read_by_seam(reader, kept, wanted - kept);
     if (got < 0) {
         keep_error(reader);
         return NULL;
     }
-    reader->content_at = reader->position;
-    reader->length = (size_t)got;
+    reader->length += (size_t)got;
     return reader->length >= length ? reader->content : NULL;
 }
 
@@ -157,8 +138,7 @@ static bool open_rows(Reader *reader, const char *body, size_t length, uint32_t 
         && rows_are_plain(reader->rows, count);
 }
 
-/* Open the next frame; false at the end, before one that is Python's, or with an error. */
-static bool open_frame(Reader *reader) {
+bool reader_look(Reader *reader, VerifiedFrame *found) {
     if (reader->base >= reader->stop || reader->position >= reader->pause
         || reader->end - reader->position < FRAME_HEAD)
         return false;
@@ -173,19 +153,30 @@ static bool open_frame(Reader *reader) {
     if (!frame) return false;
     if (crc32c(reader->seed, frame + 4, FRAME_HEAD - 4 + (size_t)body_length) != read_u32(frame))
         return false;
-    const char *body = frame + FRAME_HEAD;
-    int kind = frame[6];
-    if (kind == FRAME_ROWS) {
-        if (!open_rows(reader, body, body_length, count)) return false;
-    } else if (kind != FRAME_COLUMNS || !columns_open(&reader->columns, body, body_length, count)) {
+    *found = (VerifiedFrame){frame + FRAME_HEAD, body_length, count, frame[6], read_i64(frame + 24)};
+    return true;
+}
+
+void reader_pass(Reader *reader, const VerifiedFrame *frame) {
+    reader->position += FRAME_HEAD + (int64_t)frame->length;
+    reader->base += frame->count;
+}
+
+/* Open the next frame; false at the end, before one that is Python's, or with an error. */
+static bool open_frame(Reader *reader) {
+    VerifiedFrame frame;
+    if (!reader_look(reader, &frame)) return false;
+    if (frame.kind == FRAME_ROWS) {
+        if (!open_rows(reader, frame.body, frame.length, frame.count)) return false;
+    } else if (frame.kind != FRAME_COLUMNS
+               || !columns_open(&reader->columns, frame.body, frame.length, frame.count)) {
         return false;
     }
-    reader->kind = kind;
-    reader->timestamp_us = read_i64(frame + 24);
+    reader->kind = frame.kind;
+    reader->timestamp_us = frame.timestamp_us;
     reader->offset = reader->base;
-    reader->frame_stop = reader->base + count;
-    reader->position += FRAME_HEAD + (int64_t)body_length;
-    reader->base = reader->frame_stop;
+    reader_pass(reader, &frame);
+    reader->frame_stop = reader->base;
     return true;
 }
 
@@ -273,9 +264,13 @@ static PyMemberDef members[] = {
     {"error", T_OBJECT_EX, offsetof(Reader, error), READONLY, NULL},
     {0}};
 
+static PyMethodDef methods[] = {{"columns", (PyCFunction)(void *)reader_columns, METH_VARARGS, NULL},
+                                {0}};
+
 static PyType_Slot slots[] = {{Py_tp_new, reader_new},
                               {Py_tp_dealloc, reader_dealloc},
                               {Py_tp_members, members},
+                              {Py_tp_methods, methods},
                               {Py_tp_iter, PyObject_SelfIter},
                               {Py_tp_iternext, reader_next},
                               {0}};

@@ -1,10 +1,12 @@
 """Records as Arrow record batches."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
 
 from strandline.log.arrow_streams import ARROW_STREAMS
+from strandline.log.results import Batches
 from strandline.values import TopicSettings, ValueKind
 from strandline.values.prompt import few, prompt_text
 from strandline.values.widening import fitted, united
@@ -75,10 +77,15 @@ class RecordBatches:
     """Implements Batches over whatever makes record batches of one schema."""
 
     def __init__(
-        self, schema: pa.Schema, batches: "Callable[[], Iterator[pa.RecordBatch]]"
+        self,
+        schema: pa.Schema,
+        batches: "Callable[[], Iterator[pa.RecordBatch]]",
+        narrowed: "Callable[[pa.Schema], Iterator[pa.RecordBatch]] | None" = None,
     ) -> None:
+        """`narrowed` makes them with fewer columns, where that is less work."""
         self._schema = schema
         self._batches = batches
+        self._narrowed = narrowed
 
     @property
     def schema(self) -> pa.Schema:
@@ -93,3 +100,31 @@ class RecordBatches:
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         reader = ARROW_STREAMS.reader(self._schema, self._batches())
         return reader.__arrow_c_stream__(requested_schema)
+
+    def narrowed(self, names: Sequence[str]) -> "Iterator[pa.RecordBatch]":
+        """See NarrowingBatches."""
+        if self._narrowed is None:
+            return (batch.select(names) for batch in self._batches())
+        return self._narrowed(pa.schema([self._schema.field(name) for name in names]))
+
+
+@runtime_checkable
+class NarrowingBatches(Batches, Protocol):
+    """Batches that are less work with fewer columns."""
+
+    def narrowed(self, names: Sequence[str]) -> "Iterator[pa.RecordBatch]":
+        """Yield the same rows with the columns of these names alone, in this order."""
+
+
+def narrowed(batches: Batches, names: Sequence[str]) -> "Iterator[pa.RecordBatch]":
+    """Yield the same rows with the columns of these names alone, in this order."""
+    if isinstance(batches, NarrowingBatches):
+        return batches.narrowed(names)
+    return (batch.select(names) for batch in batches)
+
+
+def shared_columns(batches: Batches, schema: pa.Schema) -> "Iterator[pa.RecordBatch]":
+    """Yield the same rows with the columns that `schema` has as well, and their offsets."""
+    wanted = {*schema.names, "_offset"}
+    names = [name for name in batches.schema.names if name in wanted]
+    return iter(batches) if len(names) == len(batches.schema) else narrowed(batches, names)

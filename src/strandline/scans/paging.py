@@ -6,7 +6,7 @@ from typing import Final, cast
 import pyarrow as pa
 
 from strandline.log import EvaluatingStore, Log, StoredTopic, parts_of
-from strandline.log.columns import batch_schema, plain_schema
+from strandline.log.columns import batch_schema, plain_schema, shared_columns
 from strandline.scans.sieve import Sieve
 from strandline.scans.skipping import stored_bounds
 from strandline.tiering import Tier
@@ -72,7 +72,7 @@ def columns_of(
     if tier is not None:
         return tier.columns(*place, start, end, schema)
     found = log.read_batches(*place, start, end)
-    return (fitted_batch(batch, schema) for batch in found)
+    return (fitted_batch(batch, schema) for batch in shared_columns(found, schema))
 
 
 def scan_page(

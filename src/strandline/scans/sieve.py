@@ -37,6 +37,11 @@ class Sieve:
         offered = pa.RecordBatch.from_arrays(columns, names=list(self.read))
         return filtered(raw, self.predicate.matches(offered))
 
+    def stored_names(self) -> set[str]:
+        """Return the log's columns that it looks at."""
+        own = set() if self.tenant is None else {"_tenant"}
+        return own if self.predicate is None else {*own, *map(self.stored_as, self.read)}
+
     def stored_as(self, name: str) -> str:
         """Return how the log calls a column of the predicate."""
         return name if self.kind is ValueKind.BATCH else STORED_AS.get(name, name)

@@ -1,13 +1,12 @@
-"""Python's collector of cycles, kept from objects that are no garbage."""
+"""Python's collector of cycles, at rest where what it would look at is no garbage."""
 
 import contextlib
 import gc
-import os
+import sys
 from collections.abc import Iterator
-from typing import Final
+from functools import cache
 
-#: Set where Spark has started this process, and gives it one task after the other.
-_IS_WORKER: Final = "SPARK_REUSE_WORKER"
+_DAEMON = "pyspark.daemon"
 
 
 @contextlib.contextmanager
@@ -22,13 +21,14 @@ def unhurried() -> Iterator[None]:
             gc.enable()
 
 
-def freeze_modules() -> None:
-    """Keep the collector from what this process has imported, if it is a worker of Spark.
+@cache
+def spare_imports() -> None:
+    """Exclude what exists now from later collections, once, in a worker of Spark alone.
 
-    Spark has a worker collect after each task, and the objects of modules are nearly all that
-    there is: 40 ms, at a time when the next step wants the core. Only the first call does it.
+    A worker runs a full collection after each task, in which it would look at every function
+    and class of every module that was imported.
     """
-    if os.environ.get(_IS_WORKER) and not gc.get_freeze_count():
-        # What is garbage by now would be kept, too.
+    main = getattr(sys.modules.get("__main__"), "__spec__", None)
+    if main is not None and main.name == _DAEMON:
         gc.collect()
         gc.freeze()

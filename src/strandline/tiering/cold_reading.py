@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from strandline.log import LogReader
-from strandline.log.columns import RecordBatches
+from strandline.log.columns import RecordBatches, shared_columns
 from strandline.log.draft import size_of
 from strandline.tiering.cold_rows import batches_of, records_of
 from strandline.tiering.cold_segments import ColdSegments
@@ -128,7 +128,7 @@ class TieredReading:
                 found = self._hot.read_batches(
                     place.named(), place.partition, at, stop, durable_only=wanted.durable_only
                 )
-                for batch in found:
+                for batch in shared_columns(found, schema):
                     yield fitted_batch(batch, schema)
                     at = _following(batch)
             except TrimmedError:

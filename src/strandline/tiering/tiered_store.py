@@ -12,6 +12,7 @@ import pyarrow as pa
 from strandline.clock import Clock
 from strandline.log import Log
 from strandline.log.arrow_streams import ARROW_STREAMS
+from strandline.log.columns import narrowed
 from strandline.log.draft import size_of
 from strandline.log.history import Damage, History, Piece
 from strandline.log.ranges import ReadRange
@@ -373,14 +374,28 @@ class _HotBatches:
         return repr(self._hot)
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
+        return self._followed(iter(self._hot), self.schema)
+
+    def narrowed(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """See NarrowingBatches."""
+        # Where to go on is seen by the offsets.
+        read = list(names) if "_offset" in names else [*names, "_offset"]
+        schema = pa.schema([self.schema.field(name) for name in read])
+        found = self._followed(narrowed(self._hot, read), schema)
+        return found if len(read) == len(names) else (batch.select(names) for batch in found)
+
+    def _followed(
+        self, hot: Iterator[pa.RecordBatch], schema: pa.Schema
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield them, and from the tier what was evicted meanwhile."""
         wanted = self._wanted[2]
         last: pa.RecordBatch | None = None
         try:
-            for last in self._hot:
+            for last in hot:
                 yield last
         except TrimmedError as error:
             at = wanted.start if last is None else last.column("_offset")[-1].as_py() + 1
-            yield from self._store.batches_from(*self._wanted, error, schema=self.schema, at=at)
+            yield from self._store.batches_from(*self._wanted, error, schema=schema, at=at)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         reader = ARROW_STREAMS.reader(self.schema, iter(self))

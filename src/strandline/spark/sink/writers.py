@@ -19,7 +19,7 @@ from strandline.spark.sink.committing import JOB_PREFIX, abort, commit, sweep
 from strandline.spark.sink.rows import TOPIC, topic_rows
 from strandline.spark.sink.settings import SinkSettings
 from strandline.spark.sink.staging import Staged, Stager
-from strandline.spark.unhurried import freeze_modules, unhurried
+from strandline.spark.unhurried import spare_imports, unhurried
 from strandline.values import InvalidError, Mode
 
 
@@ -83,7 +83,7 @@ def _prepare(settings: SinkSettings, schema: StructType) -> None:
         elif TOPIC not in names:
             raise InvalidError("name the topic with the option topic, or in a column of that name")
         sweep(settings.place.folders(log.id))
-    freeze_modules()
+    spare_imports()
 
 
 def _staged(
@@ -100,9 +100,9 @@ def _staged(
             event_kind=settings.event_kind,
             is_upsert=settings.is_upsert,
         )
-        message = StagedMessage(stager.stage(batches))
-    freeze_modules()
-    return message
+        staged = stager.stage(batches)
+    spare_imports()
+    return StagedMessage(staged)
 
 
 def _commit(settings: SinkSettings, identity: BatchIdentity, messages: Messages) -> None:
@@ -113,7 +113,7 @@ def _commit(settings: SinkSettings, identity: BatchIdentity, messages: Messages)
             tenant=settings.tenant,
             durability=settings.durability,
         )
-    freeze_modules()
+    spare_imports()
 
 
 def _abort(settings: SinkSettings, messages: Messages) -> None:

@@ -21,7 +21,7 @@ from strandline.spark.source.places import Bounds, SourcePartition, kept_range
 from strandline.spark.source.reading import SourceRead, places_of
 from strandline.spark.source.skipping import filter_bound
 from strandline.spark.source.splits import Extent, Split, plan
-from strandline.spark.unhurried import unhurried
+from strandline.spark.unhurried import spare_imports, unhurried
 
 
 class BatchReader(DataSourceReader):
@@ -34,12 +34,14 @@ class BatchReader(DataSourceReader):
         options = self.reading.options
         with unhurried(), self.reading.opened() as log:
             extents = [extent for extent in self._extents(log) if extent.start < extent.end]
-            return plan(
+            splits = plan(
                 log,
                 extents,
                 partitions_min=options.partitions_min,
                 records_max=options.records_max,
             )
+        spare_imports()
+        return splits
 
     def _extents(self, log: Log) -> list[Extent]:
         options = self.reading.options

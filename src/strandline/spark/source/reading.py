@@ -8,6 +8,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
 from strandline.log import Log
+from strandline.log.columns import narrowed
 from strandline.opening import open_log
 from strandline.predicates import Predicate
 from strandline.predicates.bounds import Bound
@@ -18,6 +19,7 @@ from strandline.spark.options import ReadOptions, read_options
 from strandline.spark.source.places import SourcePartition, chosen_places, chosen_topics, kept_range
 from strandline.spark.source.rows import METADATA, RowFormat, batch_rows, merged
 from strandline.spark.source.splits import Split
+from strandline.spark.unhurried import spare_imports
 from strandline.values import InvalidError, Mode, Topic, TrimmedError, ValueKind
 
 #: Smaller record batches are joined: each costs Spark about as much as thousands of rows.
@@ -56,6 +58,7 @@ class SourceRead:
         with self.opened() as log:
             found = self.format.batches(self._sifted(log, split), split.place.topic.name)
             yield from merged(found, _ROWS_MIN)
+        spare_imports()
 
     def _sifted(self, log: Log, split: Split) -> Iterator[pa.RecordBatch]:
         for start, end in self.skipping.kept(log, split.place, split.start, split.end):
@@ -87,7 +90,8 @@ class SourceRead:
     ) -> Iterator[tuple[pa.RecordBatch, int]]:
         """Yield record batches, with the offset that follows each."""
         if self.format.kind is not ValueKind.BATCH:
-            for raw in log.read_batches(*place, start, end):
+            found = log.read_batches(*place, start, end)
+            for raw in narrowed(found, self._stored_names(found.schema)):
                 yield raw, raw.column("_offset")[raw.num_rows - 1].as_py() + 1
             return
         # Record by record: in one read the log would unite schemas that typed topics allow.
@@ -97,6 +101,11 @@ class SourceRead:
             assert isinstance(record.value, pa.RecordBatch)
             self.format.check_known(record.value.schema)
             yield batch_rows(record, values), record.offset + 1
+
+    def _stored_names(self, stored: pa.Schema) -> list[str]:
+        """Return the columns of the log that the rows, the sieve and this reading need."""
+        needed = {"_offset", *self.format.stored_names(), *self.sieve.stored_names()}
+        return [name for name in stored.names if name in needed]
 
 
 def reading_of(given: Mapping[str, str]) -> SourceRead:

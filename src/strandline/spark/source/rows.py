@@ -58,6 +58,13 @@ KAFKA_COLUMNS: Final = pa.schema(
         ("timestampType", pa.int32()),
     ]
 )
+#: What some columns of Kafka's are made of; each other is one of the log's.
+_MADE_OF: Final = {
+    "value": ("payload", "value"),
+    "headers": ("kind", "headers"),
+    "topic": (),
+    "timestampType": (),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +117,13 @@ class RowFormat:
         elif name in _STORED_EVENT.names and self.kind is ValueKind.EVENT:
             return _STORED_EVENT.field(name)
         return METADATA.field(name) if name in METADATA.names and name != "_topic" else None
+
+    def stored_names(self) -> set[str]:
+        """Return the log's columns that the rows are made of, and perhaps some that it has not."""
+        assert self.names is not None
+        if self.shape.is_kafka:
+            return {each for name in self.names for each in _MADE_OF.get(name, (f"_{name}",))}
+        return {"_key" if name == "key" else name for name in self.names}
 
     def narrowed(self, wanted: pa.Schema) -> "RowFormat":
         """Return the format with the columns of the schema that Spark was given."""

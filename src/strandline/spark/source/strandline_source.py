@@ -23,6 +23,7 @@ from strandline.spark.table_options import (
     plain_columns,
     with_options,
 )
+from strandline.spark.unhurried import spare_imports
 
 
 class StrandlineSource(DataSource):
@@ -36,11 +37,12 @@ class StrandlineSource(DataSource):
         return "strandline"
 
     def schema(self) -> StructType:
-        if not is_of_table(self.options):
-            return reading_of(self.options).spark_schema()
-        options = own_options(self.options)
+        is_table = is_of_table(self.options)
+        options = own_options(self.options) if is_table else self.options
         reading = reading_of(options)
-        return with_options(reading.spark_schema(), {**options, "path": reading.url})
+        spare_imports()
+        found = reading.spark_schema()
+        return with_options(found, {**options, "path": reading.url}) if is_table else found
 
     def reader(self, schema: StructType) -> DataSourceReader:
         reading = self._reading(schema)

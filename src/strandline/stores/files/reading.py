@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias, TypeVar
 
 import pyarrow as pa
 
@@ -13,6 +13,7 @@ from strandline.stores.file_errors import unavailable
 from strandline.stores.files.byte_limit import ByteLimit
 from strandline.stores.files.entries import Entry, columns_of, entries_in, page_of
 from strandline.stores.files.frame import COLUMNS, IS_MIXED, Frame
+from strandline.stores.files.gathering import GatheredFrames, Gathering, Piece
 from strandline.stores.files.page import Page
 from strandline.stores.files.partition import PartitionFiles
 from strandline.stores.files.runs import SegmentRuns
@@ -25,6 +26,8 @@ _ROWS_MAX = 4096
 _TRIM_CHECK_BYTES = 1 << 20
 _US = pa.timestamp("us", "UTC")
 _TEXT = pa.string()
+_Found = TypeVar("_Found", Frame, Piece)
+_Read: TypeAlias = Callable[[State, int, int], Iterator[tuple[str, _Found]]]
 
 
 class Span(NamedTuple):
@@ -59,7 +62,7 @@ class Reading:
             pages = lambda: map(entries_in, self._pages())  # noqa: E731
             return batches_of_batches(self._place.partition, pages)
         schema = EVENT_SCHEMA if self._place.kind is ValueKind.EVENT else BYTES_SCHEMA
-        return RecordBatches(schema, lambda: self._columns(schema))
+        return RecordBatches(schema, lambda: self._columns(schema), self._narrowed)
 
     def _runs(self) -> Iterator[Iterator[Record]]:
         """Yield records in runs: those that the core reads, and those that it leaves."""
@@ -86,19 +89,24 @@ class Reading:
     # --- pages ---
 
     def _frames(self) -> Iterator[tuple[str, Frame]]:
+        return self._checked(self._files.frames)
+
+    def _checked(self, read: "_Read[_Found]") -> "Iterator[tuple[str, _Found]]":
+        """Yield what is read of the span, as long as the log is open and no trim overtakes it."""
         state, start, stop, _ = self._span
         if state is None or start >= stop:
             return
         # The call has just looked; from here on, after each so many bytes.
         checked, check_at = None, 0
         try:
-            for file, frame in self._files.frames(state, start, stop):
+            for file, found in read(state, start, stop):
                 self._check_open()
-                if file != checked or frame.position >= check_at:
+                if file != checked or found.position >= check_at:
                     if checked is not None:
-                        self._check_not_trimmed(max(start, frame.base))
-                    checked, check_at = file, frame.end + _TRIM_CHECK_BYTES
-                yield file, frame
+                        self._check_not_trimmed(max(start, found.base))
+                    checked = file
+                    check_at = max(found.position + _TRIM_CHECK_BYTES, found.end)
+                yield file, found
         except OSError as error:
             raise unavailable(error, self._place.directory) from error
 
@@ -131,20 +139,41 @@ class Reading:
             for page in self._gathered(self._pages()):
                 yield self._rows(page, schema)
             return
+        yield from self._batches_of(self._frames(), schema)
+
+    def _narrowed(self, narrow: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """Yield record batches with these columns alone."""
+        is_event = self._place.kind is ValueKind.EVENT
+        schema = EVENT_SCHEMA if is_event else BYTES_SCHEMA
+        if not (IS_COMPILED and is_event and self._span.bytes_max is None):
+            return (batch.select(narrow.names) for batch in self._columns(schema))
+        pieces = Gathering(self._files, narrow.names).pieces
+        return self._batches_of(self._checked(pieces), schema, narrow)
+
+    def _batches_of(
+        self,
+        pieces: Iterator[tuple[str, Piece]],
+        schema: pa.Schema,
+        narrow: pa.Schema | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield their rows, with the columns of `narrow` if it is given."""
         rows: list[Entry] = []
         _, start, stop, _ = self._span
-        for file, frame in self._frames():
-            if frame.kind != COLUMNS:
-                rows += entries_in(page_of(frame, self._place.kind, file, start, stop))
+        for file, piece in pieces:
+            if isinstance(piece, Frame) and piece.kind != COLUMNS:
+                rows += entries_in(page_of(piece, self._place.kind, file, start, stop))
                 if len(rows) < _ROWS_MAX:
                     continue
             if rows:
-                yield self._rows(rows, schema)
+                yield _selected(self._rows(rows, schema), narrow)
                 rows = []
-            if frame.kind == COLUMNS:
-                yield self._frame_batch(frame, file, schema)
+            if isinstance(piece, GatheredFrames):
+                assert narrow is not None
+                yield self._gathered_batch(piece, narrow)
+            elif piece.kind == COLUMNS:
+                yield _selected(self._frame_batch(piece, file, schema), narrow)
         if rows:
-            yield self._rows(rows, schema)
+            yield _selected(self._rows(rows, schema), narrow)
 
     def _gathered(self, pages: Iterator[Page]) -> Iterator[list[Entry]]:
         rows: list[Entry] = []
@@ -172,10 +201,25 @@ class Reading:
             tenants = no_tenants if tenant is None else pa.repeat(pa.scalar(tenant, _TEXT), count)
         offsets = pa.arange(frame.base, frame.stop)
         own = [partitions, offsets, rows, stamps, keys, tenants]
-        batch = pa.RecordBatch.from_arrays([*own, *value], schema=schema)
+        return self._wanted(pa.RecordBatch.from_arrays([*own, *value], schema=schema), frame)
+
+    def _gathered_batch(self, found: GatheredFrames, schema: pa.Schema) -> pa.RecordBatch:
+        """Return the wanted part of columns that the core has gathered."""
+        count = found.stop - found.base
+        partitions, rows, no_tenants = self._constants(count)
+        # Frames that the core reads have no tenant.
+        columns = {"_partition": partitions, "_row": rows, "_tenant": no_tenants, **found.columns}
+        if "_offset" in schema.names:
+            columns["_offset"] = pa.arange(found.base, found.stop)
+        arrays = [columns[name] for name in schema.names]
+        return self._wanted(pa.RecordBatch.from_arrays(arrays, schema=schema), found)
+
+    def _wanted(self, batch: pa.RecordBatch, piece: Piece) -> pa.RecordBatch:
+        """Return the rows of a piece that the span has."""
         _, start, stop, _ = self._span
-        first, last = max(start, frame.base), min(stop, frame.stop)
-        return batch if last - first == count else batch.slice(first - frame.base, last - first)
+        first, last = max(start, piece.base), min(stop, piece.stop)
+        is_whole = last - first == batch.num_rows
+        return batch if is_whole else batch.slice(first - piece.base, last - first)
 
     def _constants(self, count: int) -> "tuple[pa.Array, pa.Array, pa.Array]":
         """Return the partition, the row 0 and no tenant, `count` times each."""
@@ -189,6 +233,10 @@ class Reading:
         if len(partitions) == count:
             return self._repeated
         return partitions[:count], rows[:count], no_tenants[:count]
+
+
+def _selected(batch: pa.RecordBatch, narrow: pa.Schema | None) -> pa.RecordBatch:
+    return batch if narrow is None else batch.select(narrow.names)
 
 
 def _repeated(number: int, arrow: pa.DataType, count: int) -> pa.Array:
