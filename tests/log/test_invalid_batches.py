@@ -37,7 +37,7 @@ def store_unchecked(log: sl.Log, batch: pa.RecordBatch) -> None:
         return sink.getvalue()
 
     with (
-        mock.patch.object(draft, "encode_batch", encoded),
+        mock.patch.object(draft, "encode_measured", encoded),
         mock.patch.object(draft, "check_structure", return_value=None),
     ):
         log.append("t", batch)

@@ -12,7 +12,7 @@ from strandline.values.batches import (
     check_structure,
     decode_batch,
     decode_schema,
-    encode_batch,
+    encode_measured,
 )
 from strandline.values.names import check_text
 
@@ -149,4 +149,5 @@ def _batch_body(batch: pa.RecordBatch) -> pa.Buffer:
         raise InvalidError("a batch has no two columns of one name", columns=names)
     if taken := OWN_COLUMNS.intersection(names):
         raise InvalidError("these columns are the log's own, rename them", columns=sorted(taken))
-    return encode_batch(batch)
+    # It was measured: see `_size_bytes`.
+    return encode_measured(batch)

@@ -75,7 +75,8 @@ class Catalogue:
         """
         if isinstance(name, TopicDefinition):
             topic: Topic | None = name.topic
-            self._first.setdefault(name.id, replace(name, versions=name.versions[:1]))
+            if name.id not in self._first:
+                self._first[name.id] = replace(name, versions=name.versions[:1])
         else:
             topic = name if isinstance(name, Topic) else self._seen(check_topic_name(name))
         if topic is None or not self._is_visible(topic):

@@ -70,16 +70,18 @@ def with_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     InvalidError for a null where there may be none, and a value that Spark cannot hold.
     The batch has passed `check_structure`.
     """
-    columns = batch.columns
-    if not batch.schema.equals(schema) or any(_is_cast_inside(field.type) for field in schema):
+    columns, fields = batch.columns, list(schema)
+    bounded = {number for number, field in enumerate(fields) if may_exceed_spark(field.type)}
+    is_cast_inside = any(pa.types.is_nested(fields[number].type) for number in bounded)
+    if is_cast_inside or not batch.schema.equals(schema):
         # A cast follows the offsets and indices of the batch.
         check_content(batch)
-    for field, column in zip(schema, columns, strict=True):
+    for number, (field, column) in enumerate(zip(fields, columns, strict=True)):
         if not field.nullable and column.null_count:
             raise InvalidError(
                 "this column may not be null, and is", column=field.name, nulls=column.null_count
             )
-        if may_exceed_spark(field.type):
+        if number in bounded:
             _check_range(field, column)
     if batch.schema.equals(schema, check_metadata=True):
         return batch
@@ -190,10 +192,6 @@ def _check_range(field: pa.Field, column: pa.Array) -> None:
         raise InvalidError(
             "this column has a value that Spark cannot hold", column=field.name, reason=str(error)
         ) from error
-
-
-def _is_cast_inside(arrow: pa.DataType) -> bool:
-    return pa.types.is_nested(arrow) and may_exceed_spark(arrow)
 
 
 def _has_dictionary(arrow: pa.DataType) -> bool:

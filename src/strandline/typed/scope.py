@@ -167,6 +167,8 @@ class Scope:
         topic. Nothing is stored by whatever raises.
         """
         topic, ready, tenant = self._ready(name, value)
+        if tenant is None:
+            return self._log.append(topic, ready, key=key, **terms)
         return self._log.append(topic, ready, key=key, tenant=tenant, **terms)
 
     def publish_many(

@@ -57,6 +57,8 @@ _PLAIN: Final[dict[pa.DataType, SparkType]] = {
     pa.date32(): SparkType(pa.date32(), "date"),
     pa.date64(): SparkType(pa.date32(), "date"),
 }
+#: The numbers of those whose every value Spark holds.
+_ALWAYS_HELD: Final = frozenset(arrow.id for arrow in _PLAIN if arrow != pa.date64())
 
 _NOTES: Final[dict[pa.DataType, str]] = {
     pa.uint8(): "the next wider signed integer",
@@ -161,6 +163,8 @@ def spark_batch(batch: pa.RecordBatch, schema: pa.Schema | None = None) -> pa.Re
 
 def may_exceed_spark(arrow: pa.DataType) -> bool:
     """Return whether a column of this type can hold a value that Spark cannot."""
+    if arrow.id in _ALWAYS_HELD:
+        return False
     if pa.types.is_timestamp(arrow):
         return arrow.unit in ("s", "ms")
     if pa.types.is_nested(arrow):

@@ -30,7 +30,22 @@ Arrow stores any number of nulls in no byte at all, and a reader makes an object
 """
 
 # The class of every type without parameters, and of no other.
-_FLAT: Final = pa.DataType
+_PLAIN: Final = pa.DataType
+#: The numbers of types that have parameters, and hold no other type.
+_WITH_PARAMETERS: Final = frozenset(
+    arrow.id
+    for arrow in (
+        *(pa.timestamp("us"), pa.time32("s"), pa.time64("us"), pa.duration("us")),
+        *(pa.binary(1), pa.decimal128(1), pa.decimal256(1)),
+    )
+)
+
+#: From so many bytes on, a buffer of the right size is made first: one that grows is copied.
+_PRESIZED_BYTES: Final = 64 * 1024
+#: Room for the schema and the end of a stream, which is slow to measure.
+_SCHEMA_BYTES: Final = 4096
+# The usual ones. Without any, pyarrow looks each time whether the environment has others.
+_OPTIONS: Final = pa.ipc.IpcWriteOptions()
 
 #: How wide the offsets of texts are, by the number of their type.
 _OFFSET_BYTES: Final = {pa.string().id: 4, pa.large_string().id: 8}
@@ -49,21 +64,50 @@ def encode_batch(batch: pa.RecordBatch) -> pa.Buffer:
     buffers does not reach.
     """
     check_structure(batch)
-    sink = pa.BufferOutputStream()
+    return encode_measured(batch)
+
+
+def encode_measured(batch: pa.RecordBatch) -> pa.Buffer:
+    """Do what `encode_batch` does, for a batch that has passed `check_structure`."""
     try:
-        with pa.ipc.new_stream(sink, batch.schema) as stream:
-            stream.write_batch(batch)
+        encoded = _presized(batch) or _grown(batch)
     except _UNREADABLE as error:
         raise InvalidError("Arrow cannot store this batch", reason=str(error)) from error
-    encoded = sink.getvalue()
     copy = decode_batch(encoded)
+    is_long = copy.num_rows > BATCH_ELEMENTS_MAX
     for number, field in enumerate(copy.schema):
-        is_flat = type(field.type) is _FLAT
-        if not is_flat or copy.num_rows > BATCH_ELEMENTS_MAX:
+        is_flat = _is_flat(field.type)
+        if is_long or not is_flat:
             _check_lengths(copy.column(number), copy, field.name)
         if not is_flat or not field.nullable:
             _check_nulls(copy.column(number), field, field.name)
     return encoded
+
+
+def _presized(batch: pa.RecordBatch) -> pa.Buffer | None:
+    """Return a large batch as an IPC stream; None if it is not large, or needs more room."""
+    size = pa.ipc.get_record_batch_size(batch) + _SCHEMA_BYTES
+    if size < _PRESIZED_BYTES:
+        return None
+    room = pa.allocate_buffer(size)
+    sink = pa.FixedSizeBufferWriter(room)
+    try:
+        _write_stream(sink, batch)
+    except (pa.ArrowException, OSError):
+        # Dictionaries, or a schema that is long.
+        return None
+    return room.slice(0, sink.tell())
+
+
+def _grown(batch: pa.RecordBatch) -> pa.Buffer:
+    sink = pa.BufferOutputStream()
+    _write_stream(sink, batch)
+    return sink.getvalue()
+
+
+def _write_stream(sink: pa.NativeFile, batch: pa.RecordBatch) -> None:
+    with pa.ipc.new_stream(sink, batch.schema, options=_OPTIONS) as stream:
+        stream.write_batch(batch)
 
 
 def decode_batch(encoded: "bytes | pa.Buffer") -> pa.RecordBatch:
@@ -146,7 +190,7 @@ def check_schema(schema: pa.Schema, depth_max: int = SCHEMA_DEPTH_MAX) -> None:
     try:
         names = schema.names
         for number, arrow in enumerate(schema.types):
-            if type(arrow) is not _FLAT and _exceeds(arrow, depth_max):
+            if not _is_flat(arrow) and _exceeds(arrow, depth_max):
                 raise InvalidError(
                     "this column nests too deeply, flatten it",
                     column=names[number],
@@ -154,6 +198,11 @@ def check_schema(schema: pa.Schema, depth_max: int = SCHEMA_DEPTH_MAX) -> None:
                 )
     except UnicodeDecodeError as error:
         raise InvalidError("the name of a column is UTF-8", reason=str(error)) from error
+
+
+def _is_flat(arrow: pa.DataType) -> bool:
+    """Whether the type surely holds no other."""
+    return type(arrow) is _PLAIN or arrow.id in _WITH_PARAMETERS
 
 
 def _exceeds(arrow: pa.DataType, depth_max: int) -> bool:
