@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import strandline as sl
@@ -42,6 +43,23 @@ def test_a_first_list_has_few_zeros_behind_it(tmp_path: Path) -> None:
     (length,) = lengths(tmp_path / "log", 1)
 
     assert length <= FRAME_BYTES_MAX + (65 << 10)
+
+
+def test_large_batches_have_blocks_allocated_ahead_of_them(tmp_path: Path) -> None:
+    rows = pa.record_batch({"n": pa.array(range(20_000), pa.int64())})
+    found = []
+    with file_log(str(tmp_path / "log")) as log:
+        log.create_topic("rows", value_kind=sl.ValueKind.BATCH)
+        for _ in range(40):
+            log.append("rows", rows)
+            (segment,) = (tmp_path / "log").glob("topics/*/0/segments/*")
+            found.append(segment.stat().st_size)
+        # A small one has zeros, and what lies behind them was allocated before.
+        log.append("rows", rows.slice(0, 1))
+        records = [record.value for record in log.read("rows", 0, 0)]
+
+    assert len(set(found)) < len(found) / 2
+    assert records == [*[rows] * 40, rows.slice(0, 1)]
 
 
 def test_the_core_has_as_many_zeros_ahead_as_python(

@@ -342,7 +342,7 @@ class PartitionWriter:
             self._head.value = value_found(self.files, owned.manifest, owned.end)
         self._head.seed = owned.seed
         self._seed = self.place.tail_seed(owned.manifest.epoch.number)
-        self._space.end = self._io.size(owned.segment.fd)
+        self._space.begin(owned.segment.fd)
         self._owned = owned
         end = pack_end(self._seed, owned.end)
         if self._io.pread(owned.tail.fd, END_BYTES, 0) != end:
@@ -435,7 +435,7 @@ class PartitionWriter:
         self._store(manifest, segment=segment, end=end)
         head.crc, head.position, head.size_bytes = 0, FRAMES_AT, 0
         head.durable = head.next
-        self._space.end = self._io.size(segment.fd)
+        self._space.begin(segment.fd)
 
     def change(self, **fields: object) -> None:
         """Replace fields of the manifest."""

@@ -37,22 +37,37 @@ class ReservedSpace:
         self._is_internal = is_internal_name(place.topic.name)
         self._ahead = ahead_bytes(place, segment_bytes)
         self.end: int = 0
+        #: Up to where the file system has reserved blocks, as far as is known.
+        self._allocated = 0
+
+    def begin(self, fd: int) -> None:
+        """Go on with a segment, which has space up to its length."""
+        self.end = self._io.size(fd)
+        self._allocated = 0
 
     def have(self, fd: int, position: int, size: int) -> None:
         """Have space for `size` bytes up to `position`, which is beyond `end`, and for more.
 
-        Where much is written at a time, that saves less than the zeros cost. OSError on a
-        full disk, before anything of the write is there.
+        Where much is written at a time, zeros cost more than they save: then blocks are
+        allocated ahead, and no zeros written. OSError on a full disk, before anything of the
+        write is there.
         """
+        step = step_bytes(self._ahead, position)
+        if position > self._allocated or size < _LARGE_BYTES:
+            self._allocate(fd, position + step)
+        if size >= _LARGE_BYTES:
+            self.end = position
+        else:
+            self._io.pwrite(fd, bytes(step), position)
+            self.end = position + step
+
+    def _allocate(self, fd: int, end: int) -> None:
         if not self._is_internal:
             self._reserve.replenish()
-        step = 0 if size >= _LARGE_BYTES else step_bytes(self._ahead, position)
-        self._io.preallocate(fd, position + step)
-        if step:
-            self._io.pwrite(fd, bytes(step), position)
-        self.end = position + step
+        # Where none can be reserved, each append has to look whether the disk is full.
+        self._allocated = end if self._io.preallocate(fd, end) else 0
 
     def clear(self, fd: int, position: int) -> None:
         """Leave no frame at `position`, where one may have been written in part."""
-        self.end = 0
+        self.end = self._allocated = 0
         self._io.pwrite(fd, bytes(HEADER_BYTES), position)
