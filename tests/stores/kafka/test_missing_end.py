@@ -23,13 +23,13 @@ def test_an_end_that_comes_without_an_offset_is_asked_for_again(
     with sl.open(new_url()) as log:
         log.create_topic("t")
         log.append("t", sl.Event("order", 0))
-        name, asked = "_answered", itertools.count()
+        name, asked = "_answers", itertools.count()
         answered = getattr(KafkaClients, name)
 
-        def lacking(clients: KafkaClients, futures: Any) -> list[Any]:
-            found = answered(clients, futures)
-            is_keyed = getattr(next(iter(futures)), "topic", ".log").endswith(".log")
-            return found if is_keyed or next(asked) >= 4 else [nothing] * len(found)
+        def lacking(clients: KafkaClients, ask: Any) -> dict[Any, Any]:
+            found: dict[Any, Any] = answered(clients, ask)
+            is_keyed = getattr(next(iter(found)), "topic", ".log").endswith(".log")
+            return found if is_keyed or next(asked) >= 4 else dict.fromkeys(found, nothing)
 
         with mock.patch.object(KafkaClients, name, lacking):
             log.append("t", sl.Event("order", 1), expected_offset=1)
