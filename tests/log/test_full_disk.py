@@ -198,3 +198,16 @@ def test_a_trim_to_the_end_keeps_no_removed_segment_open(tmp_path: Path) -> None
 
         assert [each for each in open_files(tmp_path) if each.endswith("(deleted)")] == []
         assert log.append("orders", event(1)).offset == 1
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="open files are listed by Linux")
+def test_a_closed_log_to_which_was_written_keeps_no_file_open(tmp_path: Path) -> None:
+    log = Log(FileStore(str(tmp_path / "log")))
+    log.create_topic("orders", partitions=2)
+    for partition in (0, 1):
+        for number in range(3):
+            log.append("orders", event(number), partition=partition)
+
+    log.close()
+
+    assert open_files(tmp_path) == []

@@ -12,7 +12,7 @@ from strandline.clock import SystemClock
 from strandline.io import SystemIo
 from strandline.locks import Signal
 from strandline.log import Log
-from strandline.stores.sqlite import appends, describe_sqlite
+from strandline.stores.sqlite import describe_sqlite, logged_bytes
 from strandline.stores.sqlite.store_lock import StoreLock
 from strandline.testing import FaultyIo
 from strandline.values import (
@@ -27,6 +27,8 @@ from strandline.values import (
 from tests.logs import sqlite_log
 
 DURABLE = Durability.DURABLE
+MOVED_BYTES = 128 * 1024
+ACKS = 300
 
 
 @pytest.fixture
@@ -244,7 +246,7 @@ def test_an_append_is_stored_though_its_log_cannot_be_tidied(
     io = FaultyIo(SystemIo())
     with sqlite_log(path, io=io, lock_timeout_s=0.05) as first:
         first.append("orders", Event("order", {"n": 0}))
-        monkeypatch.setattr(appends, "CHECKPOINT_BYTES", 1)
+        monkeypatch.setattr(logged_bytes, "CHECKPOINT_BYTES", 1)
         # The first look at the lock's file is the append's own.
         planned = io.before(2, take_over, kinds=["identity"])
 
@@ -255,3 +257,16 @@ def test_an_append_is_stored_though_its_log_cannot_be_tidied(
         assert first.append("orders", Event("order", {"n": 2})).offset == 2
     other.close()
     assert numbers(log) == [0, 1, 2]
+
+
+def test_what_only_consumers_write_is_moved_into_the_database(
+    path: str, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logged_bytes, "CHECKPOINT_BYTES", MOVED_BYTES)
+    log.append_many("orders", [Event("order", {"n": n}) for n in range(ACKS)])
+
+    for end in range(1, ACKS + 1):
+        log.ack("orders", "billing", 0, end)
+
+    assert Path(f"{path}-wal").stat().st_size < 3 * MOVED_BYTES
+    assert log.cursor("orders", "billing", 0) == ACKS

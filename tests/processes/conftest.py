@@ -5,7 +5,14 @@ from collections.abc import Iterator
 
 import pytest
 
+from strandline.stores.sqlite import logged_bytes
 from tests.processes.fork_server import ForkServer
+
+
+@pytest.fixture(autouse=True)
+def checkpoints_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take back what `open_store` has set, for later tests of the same process."""
+    monkeypatch.setattr(logged_bytes, "CHECKPOINT_BYTES", logged_bytes.CHECKPOINT_BYTES)
 
 
 @pytest.fixture(scope="session")

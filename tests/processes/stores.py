@@ -6,7 +6,7 @@ from typing import Any
 
 from strandline.io import Io
 from strandline.log import Log
-from strandline.stores.sqlite import appends
+from strandline.stores.sqlite import logged_bytes
 from tests.logs import file_log, sqlite_log
 
 #: As many bytes as make a checkpoint due, or a segment full, every few appends.
@@ -24,7 +24,7 @@ def open_store(
     """Open the log for writing."""
     scheme, _, path = url.partition(":")
     if scheme == "sqlite":
-        setattr(appends, "CHECKPOINT_BYTES", SMALL_BYTES)  # noqa: B010 - It is a constant elsewhere.
+        setattr(logged_bytes, "CHECKPOINT_BYTES", SMALL_BYTES)  # noqa: B010 - It is a constant elsewhere.
         return sqlite_log(path, io=io, lock_timeout_s=lock_timeout_s, **options)
     if scheme == "file":
         return file_log(

@@ -55,7 +55,8 @@ class CompiledLane:
             self.append = partial(self._alone, lane.append)
             self.append_many = partial(self._alone, lane.append_many)
         self._lock = lock
-        self._files: tuple[object, ...] = ()
+        #: What the lane holds open: emptied by `close_files`, and another list for other files.
+        self._files: list[object] = []
         self._active: StoredSegment
 
     def _alone(self, append: Callable[[Any, int], Any], values: Any, bytes_max: int) -> Any:
@@ -74,7 +75,7 @@ class CompiledLane:
         if handles is None:
             return
         lock, holder = handles
-        files = (owned.segment, owned.tail, lock, holder)
+        files: list[object] = [owned.segment, owned.tail, lock, holder]
         if files != self._files:
             self._files = files
         self._active = owned.manifest.active
@@ -94,6 +95,10 @@ class CompiledLane:
             state.end_raw,
             state.durable_raw,
         )
+
+    def close_files(self) -> None:
+        """Hold no file open any more. The lane is closed, and no sync is under way."""
+        self._files.clear()
 
     def keep_last(self, files: PartitionFiles) -> None:
         """Spare readers of this process the read of what was just written."""

@@ -486,5 +486,7 @@ class PartitionWriter:
             self._lock.release()
             self._lock.close_file()
             self._owned = None
+            if self.compiled is not None:
+                self.compiled.close_files()
         finally:
             self._mutex.release()

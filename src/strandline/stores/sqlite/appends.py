@@ -14,10 +14,11 @@ from strandline.log.identities import Original
 from strandline.log.store import AppendRequest, DroppedError, Placement
 from strandline.log.topics import is_internal_name
 from strandline.stores.sqlite.chain_values import ValueRow, load_value, store_values, value_row
-from strandline.stores.sqlite.database import CHECKPOINT_BYTES, Database
+from strandline.stores.sqlite.database import Database
 from strandline.stores.sqlite.durable_marks import DurableMarks
 from strandline.stores.sqlite.identities import SqliteIdentities
 from strandline.stores.sqlite.lineage import Lineage
+from strandline.stores.sqlite.logged_bytes import COMMIT_BYTES, PAGE_BYTES, is_much
 from strandline.stores.sqlite.partition_row import (
     PartitionRow,
     load_partition,
@@ -39,9 +40,6 @@ from strandline.values import (
 from strandline.writes.standby import Standby
 
 _ROW_BYTES = 64
-#: About what the smallest transaction adds to the write-ahead log, and each row besides.
-COMMIT_BYTES = 5 * 1024
-PAGE_BYTES = 4 * 1024
 #: How many records a partition's row may lag behind.
 _TAIL_MAX = 64
 #: So many records are inserted by one statement: a statement for each costs a sixth more.
@@ -253,6 +251,7 @@ class AppendBracket:
         self._lineage = Lineage(database)
         self._heads = Heads(database)
         self._standby = Standby("strandline-checkpoint", self._tidy_later)
+        database.tidy = self._tidy
         #: Whether the thread inside may wait for the disk.
         self._may_wait = False
 
@@ -317,10 +316,11 @@ class AppendBracket:
                 self._heads.version = None
                 database.writer.rollback()
             database.take_back()
-            if self.is_to_tidy:
-                # Whatever is in the way, what was written is: the next append tries again.
-                with contextlib.suppress(UnavailableError):
+            if is_much(database.logged_bytes):
+                if self._may_wait:
                     self._tidy()
+                else:
+                    self._standby.wake()
         finally:
             try:
                 self._may_wait = False
@@ -328,29 +328,18 @@ class AppendBracket:
             finally:
                 database.lock.release()
 
-    @property
-    def is_to_tidy(self) -> bool:
-        """Whether what was written is to be moved into the database."""
-        return self._database.logged_bytes >= CHECKPOINT_BYTES
-
     def close(self) -> None:
         """Let the thread end that moves what was written."""
         self._standby.close()
 
     def _tidy(self) -> None:
-        if self._may_wait:
-            with translated(self._database.path):
-                self._marks.checkpoint()
-        else:
-            self._standby.wake()
+        # Whatever is in the way, what was written is: a later one tries again.
+        with contextlib.suppress(UnavailableError), translated(self._database.path):
+            self._marks.checkpoint()
 
     def _tidy_later(self) -> None:
-        with (
-            contextlib.suppress(UnavailableError, ClosedError),
-            self._database.locked(),
-            translated(self._database.path),
-        ):
-            self._marks.checkpoint()
+        with contextlib.suppress(UnavailableError, ClosedError), self._database.locked():
+            self._tidy()
 
 
 class AppendFlusher:

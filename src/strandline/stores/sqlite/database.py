@@ -5,7 +5,7 @@ import os
 import sqlite3
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from strandline.clock import Clock
@@ -13,6 +13,7 @@ from strandline.io import FileStatus, Io, may_write_in
 from strandline.locks import Signal, holding
 from strandline.log.open_state import OpenState
 from strandline.stores.disk_reserve import RESERVE_BYTES, DiskReserve
+from strandline.stores.sqlite.logged_bytes import is_much, transaction_bytes
 from strandline.stores.sqlite.partition_row import note_tails
 from strandline.stores.sqlite.schema import (
     BUSY_S,
@@ -41,8 +42,6 @@ from strandline.values import (
     UnavailableError,
 )
 
-#: Size of the write-ahead log at which it is moved into the database.
-CHECKPOINT_BYTES = 16 * 1024 * 1024
 _RETRY_S = 0.000_5
 
 
@@ -90,6 +89,8 @@ class Database:
         self.checked_identities: set[int] = set()
         #: About how much this process has written since it last checkpointed.
         self.logged_bytes: int = 0
+        #: Moves it into the database, if nothing is in the way; called by the holder of `lock`.
+        self.tidy: Callable[[], None] = lambda: None
         self.path = path
         self.lock: Final = StoreLock(io, clock, f"{path}-strandline.lock")
         self.reserve: Final = DiskReserve(io, f"{path}-strandline.reserve", self._reserve_bytes)
@@ -315,7 +316,11 @@ class Database:
         with translated(self.path):
             self.changes += 1
             with self.transaction() as connection:
+                before = connection.total_changes
                 yield connection
+            self.logged_bytes += transaction_bytes(connection.total_changes - before)
+        if is_much(self.logged_bytes):
+            self.tidy()
 
     # --- durability ---
 

@@ -9,16 +9,14 @@ from strandline.clock import Clock
 from strandline.log.event_appender import EventAppender
 from strandline.log.store import Placement
 from strandline.stores.sqlite.appends import (
-    COMMIT_BYTES,
     INSERT,
-    PAGE_BYTES,
-    AppendBracket,
     Heads,
     is_due,
     raise_full,
 )
 from strandline.stores.sqlite.database import Database
 from strandline.stores.sqlite.durable_marks import DurableMarks
+from strandline.stores.sqlite.logged_bytes import COMMIT_BYTES, PAGE_BYTES, is_much
 from strandline.stores.sqlite.outbox import Outbox
 from strandline.stores.sqlite.partition_row import PartitionRow, store_partitions
 from strandline.stores.sqlite.partition_row import place as place_of
@@ -47,11 +45,11 @@ class EventAppends:
         self,
         topic: SqliteTopic,
         partition: int,
-        parts: tuple[Database, DurableMarks, AppendBracket, Outbox],
+        parts: tuple[Database, DurableMarks, Outbox],
         channel: BracketedChannel[Any, Placement],
         on_written: Callable[[Mapping[int, PartitionRow]], None],
     ) -> None:
-        self._database, self._marks, self._bracket, self._outbox = parts
+        self._database, self._marks, self._outbox = parts
         self._channel = channel
         self._on_written = on_written
         self._topic_id = topic.id_bytes
@@ -64,7 +62,7 @@ class EventAppends:
         """See Shortcut."""
         self._database.check_open()
         # In a transaction it joins that; to move what is written may take waiting.
-        is_other = self._outbox.block is not None or self._bracket.is_to_tidy
+        is_other = self._outbox.block is not None or is_much(self._database.logged_bytes)
         size_bytes = size_of(event)
         if is_other or size_bytes > bytes_max:
             return NotImplemented

@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator, Mapping
 from strandline.log.store import Placement
 from strandline.stores.block_end import rolled_back
 from strandline.stores.sqlite.appends import (
-    COMMIT_BYTES,
-    PAGE_BYTES,
     AppendBracket,
     Heads,
     SqliteAppend,
@@ -18,6 +16,7 @@ from strandline.stores.sqlite.appends import (
 from strandline.stores.sqlite.block import BlockConnection, Joined, Stored, TransactionBlock
 from strandline.stores.sqlite.database import Database
 from strandline.stores.sqlite.durable_marks import DurableMarks
+from strandline.stores.sqlite.logged_bytes import COMMIT_BYTES, PAGE_BYTES
 from strandline.stores.sqlite.partition_row import PartitionRow, load_partition, place
 from strandline.stores.sqlite.schema import is_busy, translated
 from strandline.values import InvalidError, StrandlineError, UnknownError

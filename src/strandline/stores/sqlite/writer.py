@@ -63,7 +63,7 @@ class Writer:
 
     def shortcut(self, topic: SqliteTopic, partition: int) -> EventAppends:
         """Return the short way of plain events into a partition."""
-        parts = self._database, self._marks, self._bracket, self.outbox
+        parts = self._database, self._marks, self.outbox
         return EventAppends(topic, partition, parts, self._channel, self._on_written)
 
     def append(
