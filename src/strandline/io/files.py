@@ -136,7 +136,7 @@ _FLAGS: dict[OpenMode, int] = {
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _CANNOT_ALLOCATE = {errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS}
 #: A write of so much is begun to be stored at once.
-_WRITEBACK_BYTES = 1 << 20
+_WRITEBACK_BYTES = 4 << 20
 _BOOT_ID_BYTES = 8
 _BOOT_ID_TEXT_MAX = 64
 
