@@ -9,6 +9,7 @@ import google_crc32c
 import pyarrow as pa
 
 from strandline.log import EventRows, Log, Value
+from strandline.log.columns import EVENT_SCHEMA
 from strandline.spark.sink.intents import (
     Chunk,
     Intent,
@@ -44,13 +45,8 @@ _TRUST_S: Final = 5.0
 
 #: How tasks stage events: as the columns of a frame.
 _EVENT: Final = pa.schema(
-    [
-        (KEY, pa.string()),
-        ("kind", pa.string()),
-        ("payload", pa.string()),
-        ("headers", pa.string()),
-        ("occurred_at", pa.timestamp("us", "UTC")),
-    ]
+    EVENT_SCHEMA.field(name).with_nullable(True)
+    for name in (KEY, "kind", "payload", "headers", "occurred_at")
 )
 
 _logger = logging.getLogger("strandline")
