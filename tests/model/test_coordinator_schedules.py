@@ -16,12 +16,12 @@ SCHEDULES_TO_CATCH = 2_000
 #: Schedules that noticed some of them, tried before all others. Any edit of the write
 #: path moves them: several, where few do.
 NOTICED_BY = {
-    "one write overtakes those queued before it": (7890, 9024, 10913, 11510),
-    "what arrives during a bracket for one write is forgotten": (855, 2783, 3755, 4242),
-    "stop forgets what is queued": (2926, 3882, 4272, 5745),
-    "a bracket is not left after a failure": (2070, 2452, 3155, 3762),
-    "a wait to be durable is not served after a bracket": (4929, 5626, 6874),
-    "a bracket for one write is not left after a failure": (868, 898, 2913, 5298),
+    "one write overtakes those queued before it": (703, 1912, 5890, 5921),
+    "what arrives during a bracket for one write is forgotten": (394, 896, 1782, 2215),
+    "stop forgets what is queued": (329, 982, 3917, 4073),
+    "a bracket is not left after a failure": (425, 868, 1558, 1654),
+    "a wait to be durable is not served after a bracket": (8069, 8176, 16393, 18302),
+    "a bracket for one write is not left after a failure": (1452, 2555, 5377, 6817),
 }
 
 
@@ -57,3 +57,8 @@ def test_the_schedules_catch_a_planted_bug(bug: Bug) -> None:
                 return
 
     pytest.fail(f"{SCHEDULES_TO_CATCH} schedules did not notice: {bug.title}")
+
+
+def test_threads_that_wait_for_one_refused_write_all_learn_of_it() -> None:
+    # Two of them came to mark the error as seen at the same time.
+    coordinator_schedules.run(532113828)

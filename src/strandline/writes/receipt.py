@@ -201,9 +201,10 @@ class WriteReceipt(msgspec.Struct, Generic[R], eq=False):
 
     def see(self) -> None:
         """The caller knows of the error, if there is one: it is not logged."""
-        if self._unseen is not None:
-            self._unseen.see()
-            self._unseen = None
+        # Threads that wait for one receipt may come here together.
+        unseen, self._unseen = self._unseen, None
+        if unseen is not None:
+            unseen.see()
 
     @property
     def is_settled(self) -> bool:
