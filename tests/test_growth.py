@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 import strandline as sl
-from strandline.log import EventRows, Log
+from strandline.log import EventRows, Log, cursors
 from strandline.log.draft import Draft
 from strandline.log.draft_columns import EventColumns
 from strandline.stores.files import reading, runs
@@ -295,6 +295,38 @@ def test_a_value_among_many_costs_what_it_costs_among_few(
         pytest.skip("Only sqlite: has transactions of the caller.")
 
     assert growth(store, CASES[name], tmp_path) <= GROWTH_MAX
+
+
+def lag_of_one(log: Log, count: int) -> Call:
+    log.create_topic("t")
+    for _ in range(count // 100):
+        log.append_many("t", events(100))
+    log.ack("t", "billing", 0, 1)
+    return lambda: log.consumers("t")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("store", STORES)
+def test_a_consumer_far_behind_costs_as_much_to_list_as_one_close_by(
+    store: str, tmp_path: Path
+) -> None:
+    steps(store, lag_of_one, FEW, tmp_path / "first")
+    few = steps(store, lag_of_one, FEW, tmp_path / "few")
+    many = steps(store, lag_of_one, MANY, tmp_path / "many")
+
+    assert many <= few * GROWTH_MAX
+
+
+@pytest.mark.slow
+def test_a_consumer_of_many_partitions_has_its_cursors_decoded_as_often_as_one_of_few() -> None:
+    def decoded(partitions: int) -> int:
+        with sl.open("memory:") as log:
+            log.create_topic("t", partitions=partitions)
+            before = cursors.decode_consumer.cache_info().misses
+            log.consumer("t", "billing").close()
+            return cursors.decode_consumer.cache_info().misses - before
+
+    assert decoded(64) == decoded(4)
 
 
 @pytest.mark.slow

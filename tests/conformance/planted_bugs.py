@@ -98,7 +98,7 @@ BUGS = (
     ),
     _bug(
         ConsumerCursors,
-        "_with",
+        "_cursor_at",
         "known.generation",
         "0",
         "a_holder_of_an_earlier_generation_is_refused",

@@ -1,6 +1,9 @@
 """Named cursors, kept in the keyed area of their topic. See LogConsumers."""
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from operator import attrgetter
 from uuid import UUID
 
 import msgspec
@@ -39,14 +42,27 @@ class StoredConsumer(msgspec.Struct, frozen=True):
     tenant: str | None
     name: str
     cursors: tuple[ConsumerCursor, ...]
+    """Sorted by partition."""
 
     def cursor(self, partition: int) -> ConsumerCursor | None:
         """Return the cursor in a partition."""
-        return next((each for each in self.cursors if each.partition == partition), None)
+        at = bisect_left(self.cursors, partition, key=_partition)
+        found = self.cursors[at : at + 1]
+        return found[0] if found and found[0].partition == partition else None
+
+    def with_cursors(self, changed: Mapping[int, ConsumerCursor]) -> "StoredConsumer":
+        """Return it with these cursors in their partitions."""
+        cursors = {each.partition: each for each in self.cursors} | dict(changed)
+        return StoredConsumer(
+            self.tenant, self.name, tuple(sorted(cursors.values(), key=_partition))
+        )
 
 
+_partition = attrgetter("partition")
 _encode = msgspec.json.encode
-_decode = msgspec.json.Decoder(StoredConsumer).decode
+# A member that joins asks for one partition after the other, and each answer is in the one
+# document of them all: decoded each time, joining would cost the square of their number.
+decode_consumer = lru_cache(maxsize=8)(msgspec.json.Decoder(StoredConsumer).decode)
 
 Moved = Callable[[PartitionState, Offset | None], Offset]
 """Returns where a cursor goes, from the partition's state and where it is."""
@@ -105,6 +121,7 @@ class ConsumerCursors:
             raw = self._store.get_key(topic, key)
             consumer = _loaded(raw, tenant, name)
             found = {}
+            changed: dict[int, ConsumerCursor] = {}
             for partition, start in starts.items():
                 state = self._store.state(topic, partition)
                 known = consumer.cursor(partition)
@@ -112,10 +129,10 @@ class ConsumerCursors:
                     raise _lost(topic, name, known, partition, generation)
                 at = None if known is None else self._checked(topic, state, known)
                 found[partition] = registered_at(at, start, state.marks, topic.topic)
-                consumer = self._with(
-                    consumer, partition, found[partition], state, generation=generation
+                changed[partition] = self._cursor_at(
+                    known, partition, found[partition], state, generation=generation
                 )
-            if self._store.put_key(topic, key, _encode(consumer), raw):
+            if self._store.put_key(topic, key, _encode(consumer.with_cursors(changed)), raw):
                 return found
 
     def damage(self, topic: StoredTopic) -> Sequence[CorruptError]:
@@ -278,14 +295,14 @@ class ConsumerCursors:
             if known is not None and not is_seek:
                 at = self._checked(topic, state, known)
             offset = moved(state, at)
-            changed = self._with(consumer, partition, offset, state, gaps=gaps, is_seek=is_seek)
-            return _encode(changed), offset
+            cursor = self._cursor_at(known, partition, offset, state, gaps=gaps, is_seek=is_seek)
+            return _encode(consumer.with_cursors({partition: cursor})), offset
 
         return change_key(self._store, topic, _key(tenant, name), change)
 
-    def _with(
+    def _cursor_at(
         self,
-        consumer: StoredConsumer,
+        known: ConsumerCursor | None,
         partition: int,
         offset: int,
         state: PartitionState,
@@ -293,10 +310,9 @@ class ConsumerCursors:
         generation: int | None = None,
         gaps: Gaps | None = None,
         is_seek: bool = False,
-    ) -> StoredConsumer:
+    ) -> ConsumerCursor:
         epoch = epoch_before(offset, state.epochs)
         now_us = self._clock.now_us()
-        known = consumer.cursor(partition)
         if generation is None:
             generation = 0 if known is None else known.generation
         if gaps is not None:
@@ -315,10 +331,7 @@ class ConsumerCursors:
         samples = sampled(
             () if known is None else known.samples, now_us, cursor.lag(state.marks.high)
         )
-        cursor = msgspec.structs.replace(cursor, samples=samples)
-        others = (each for each in consumer.cursors if each.partition != partition)
-        cursors = tuple(sorted((*others, cursor), key=lambda each: each.partition))
-        return msgspec.structs.replace(consumer, cursors=cursors)
+        return msgspec.structs.replace(cursor, samples=samples)
 
     def _checked(self, topic: StoredTopic, state: PartitionState, cursor: ConsumerCursor) -> Offset:
         position = Position(
@@ -390,7 +403,7 @@ def _loaded(raw: bytes | None, tenant: Tenant | None, name: str) -> StoredConsum
 def _load(raw: bytes, tenant: Tenant | None, name: str) -> StoredConsumer:
     key = _key(tenant, name)
     try:
-        stored = _decode(raw)
+        stored = decode_consumer(raw)
     except msgspec.MsgspecError as error:
         raise CorruptError("these cursors cannot be read", file=key, position=0) from error
     if (stored.tenant, stored.name) != (tenant, name):

@@ -137,11 +137,18 @@ def _unsettled(
     for start, end in ends:
         if end is not None and end <= low:
             continue
-        for record in store.read(topic, cursor.partition, ReadRange(max(start, low), end, left)):
-            left -= 1
-            yield record
-        if not left:
-            return
+        at = max(start, low)
+        # The first is enough, mostly, and some stores read all that is asked for at once.
+        for is_first in (True, False):
+            if end is not None and at >= end:
+                break
+            count = 1 if is_first else left
+            for record in store.read(topic, cursor.partition, ReadRange(at, end, count)):
+                left -= 1
+                at = record.offset + 1
+                yield record
+            if not left:
+                return
 
 
 def _trend(samples: tuple[LagSample, ...], lag: int, now_us: int) -> float | None:
