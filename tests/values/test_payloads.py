@@ -210,3 +210,19 @@ def test_a_record_without_an_event_has_no_payload() -> None:
 
     with pytest.raises(sl.InvalidError, match="holds no event"):
         record.payload_as(dict)
+
+
+class Raising:
+    """What is no type, and raises whatever it is asked."""
+
+    def __hash__(self) -> int:
+        raise RuntimeError("there is no hash")
+
+
+def test_what_raises_when_it_is_asked_is_no_type_for_a_payload() -> None:
+    event = sl.Event("placed", {})
+
+    with pytest.raises(sl.InvalidError, match="no payload can be decoded as this type") as caught:
+        event.payload_as(Raising())  # type: ignore[arg-type]
+
+    assert caught.value.fields["type"] == "Raising"

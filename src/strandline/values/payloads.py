@@ -138,24 +138,35 @@ def check_encoder(encoder: object) -> Encoder | None:
 def decoded_as(payload_json: bytes, wanted: type[T], place: Mapping[str, object] = _NOWHERE) -> T:
     """Return a payload as a value of this type; InvalidError, with the reason, if it is none."""
     try:
-        if is_pydantic(wanted):
-            return wanted.model_validate_json(payload_json)  # type: ignore[attr-defined, no-any-return]
-        decoder: msgspec.json.Decoder[T] = _decoder(wanted)  # type: ignore[arg-type]
-        return decoder.decode(payload_json)
+        decode = _decode_function(wanted)
+    except Exception as error:  # What is no type may raise anything.
+        raise _no_type(wanted, error, place) from error
+    try:
+        return decode(payload_json)
     except TypeError as error:
-        raise InvalidError(
-            "no payload can be decoded as this type, pass a dataclass, a Struct, a pydantic"
-            " model or another type that msgspec knows",
-            type=wanted,
-            reason=str(error),
-            **place,
-        ) from error
+        raise _no_type(wanted, error, place) from error
     except (ValueError, RecursionError) as error:
         # Also what msgspec and pydantic raise.
         name = getattr(wanted, "__name__", wanted)
         raise InvalidError(
             "this payload is no such value", type=name, reason=_in_one_line(error), **place
         ) from error
+
+
+def _decode_function(wanted: type[T]) -> Callable[[bytes], T]:
+    if is_pydantic(wanted):
+        return wanted.model_validate_json  # type: ignore[attr-defined, no-any-return]
+    return _decoder(wanted).decode  # type: ignore[arg-type]
+
+
+def _no_type(wanted: object, error: Exception, place: Mapping[str, object]) -> InvalidError:
+    return InvalidError(
+        "no payload can be decoded as this type, pass a dataclass, a Struct, a pydantic"
+        " model or another type that msgspec knows",
+        type=wanted if isinstance(error, TypeError) else type(wanted).__name__,
+        reason=str(error),
+        **place,
+    )
 
 
 def event_payload_as(self: "Event", wanted: type[T]) -> T:
