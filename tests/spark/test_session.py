@@ -1,11 +1,14 @@
 """The session that the tests share, and the Pythons that one starts."""
 
 import os
+import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+import strandline
 from strandline.spark.session import _pythons
 
 
@@ -47,3 +50,30 @@ def test_a_python_or_a_spark_that_was_chosen_stays_chosen() -> None:
     assert _pythons("local[*]", {"PYSPARK_PYTHON": "mine"}) == {}
     assert _pythons("local[*]", {"SPARK_HOME": "/opt/spark"}) == {}
     assert _pythons("spark://host:7077", {}) == {}
+
+
+def test_a_session_has_the_format_where_a_path_has_a_space(tmp_path: Path) -> None:
+    code = tmp_path / "my code"
+    shutil.copytree(Path(strandline.__file__).parent, code / "strandline")
+    program = """
+import sys, strandline as sl
+from strandline.spark import local_session
+url = f"file:{sys.argv[1]}/events"
+with sl.open(url) as log:
+    log.create_topic("orders")
+    log.append("orders", sl.Event("placed", {}))
+frame = local_session(sys.argv[1]).read.format("strandline").option("subscribe", "orders")
+print(sl.__file__, frame.load(url).count())
+"""
+    chosen = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "STRANDLINE_PYTHON")
+    environment = {name: value for name, value in os.environ.items() if name not in chosen}
+
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path)],
+        env={**environment, "PYTHONPATH": str(code)},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+
+    assert done.stdout.strip() == f"{code / 'strandline' / '__init__.py'} 1"

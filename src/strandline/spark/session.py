@@ -41,6 +41,8 @@ def local_session(
         from pyspark.sql import SparkSession  # noqa: PLC0415 # An extra.
     except ImportError as error:
         raise InvalidError(missing("PySpark", "spark")) from error
+    from strandline.spark.source import StrandlineSource  # noqa: PLC0415 # Needs PySpark.
+
     if any(each in folder for each in ',"'):
         # Spark takes it for several folders, or for the end of an option.
         raise InvalidError("a folder for Spark has no comma and no quote", folder=folder)
@@ -64,7 +66,10 @@ def local_session(
         **(settings or {}),
     }
     builder = SparkSession.builder.master(master).appName(name)
-    return builder.config(map=dict(chosen)).getOrCreate()
+    session = builder.config(map=dict(chosen)).getOrCreate()
+    # Spark did not find the source by itself where the path of Python has a space in it.
+    session.dataSource.register(StrandlineSource)
+    return session
 
 
 def remote_session(url: str) -> "SparkSession":
