@@ -344,6 +344,7 @@ def test_no_secret_is_shown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     assert address.client["ssl.key.password"] == "hush2"
     assert address.client["sasl.password"] == "hush3"
     assert address.client["security.protocol"] == "sasl_ssl"
+    assert address.client["sasl.mechanism"] == "PLAIN"
     assert address.client["bootstrap.servers"] == "a:9092,b:9093"
     assert address.shown == "kafka://app@a:9092,b:9093/shop"
     assert "hush" not in repr(address)
@@ -362,6 +363,7 @@ def test_no_secret_is_shown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
         "kafka://host/shop?strange=1",
         "kafka://host/shop?tls_ca=/nowhere",
         "kafka://host/shop?client_file=/nowhere",
+        "kafka://host/shop?mechanism=PLAIN",
     ],
 )
 def test_a_url_that_is_none_is_refused_before_anything_is_asked(url: str) -> None:

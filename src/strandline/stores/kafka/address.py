@@ -66,8 +66,7 @@ def parse_address(url: str, **given: Any) -> KafkaAddress:
     user, _, password = (found["who"] or "").partition(":")
     servers = ",".join(each for each in brokers if each is not None)
     client = {**_from_file(options.get("client_file") or os.environ.get(CLIENT_VARIABLE))}
-    protocol = client.get("security.protocol", "").lower()
-    client.update(_let_in(options, unquote(user), unquote(password), protocol))
+    client.update(_let_in(options, unquote(user), unquote(password), client))
     client["bootstrap.servers"] = servers
     shown = f"kafka://{f'{user}@' if user else ''}{servers}/{prefix}"
     return KafkaAddress(prefix, shown, client, _replicas(options), _is_synced(options))
@@ -80,11 +79,14 @@ def _broker(text: str) -> str | None:
     return text if found["port"] else text + _PORT
 
 
-def _let_in(options: dict[str, Any], user: str, password: str, protocol: str) -> dict[str, Any]:
+def _let_in(
+    options: dict[str, Any], user: str, password: str, from_file: dict[str, str]
+) -> dict[str, Any]:
     """Return how a client is let in: TLS, and a user with a password.
 
-    `protocol` is that of the client's file, which may name either as well.
+    The client's file may name either as well; what the URL says comes first.
     """
+    protocol = from_file.get("security.protocol", "").lower()
     client: dict[str, Any] = {}
     for name, setting in _FILES.items():
         path = options.get(name)
@@ -95,10 +97,16 @@ def _let_in(options: dict[str, Any], user: str, password: str, protocol: str) ->
         client[setting] = path
     has_tls = bool(client) or _flag(options, "tls") is True or protocol.endswith("ssl")
     has_user = bool(user) or protocol.startswith("sasl")
+    mechanism = options.get("mechanism")
+    if mechanism is not None and not has_user:
+        say = "a mechanism lets a user in, name one: kafka://user@host/…, or in client_file"
+        raise InvalidError(say, mechanism=mechanism)
     if user:
         client["sasl.username"] = user
         client["sasl.password"] = password or os.environ.get(PASSWORD_VARIABLE, "")
-        client["sasl.mechanism"] = str(options.get("mechanism") or _MECHANISM)
+    names_one = "sasl.mechanism" in from_file or "sasl.mechanisms" in from_file
+    if mechanism is not None or (user and not names_one):
+        client["sasl.mechanism"] = str(mechanism or _MECHANISM)
     if has_tls or has_user:
         client["security.protocol"] = (
             f"{'sasl_' if has_user else ''}{'ssl' if has_tls else 'plaintext'}"
