@@ -149,6 +149,7 @@ class CrashState:
             return None
         file = self._files[write.inode]
         borders = range(PAGE - write.offset % PAGE, len(write.content), PAGE)
+        part: bytes | memoryview
         if self._is_shared(write):
             part = self._torn(file, write, chance)
         elif borders:
@@ -366,7 +367,9 @@ def _ways(change: ContentChange, *, is_last: bool) -> list[_Way]:
     """Return what may become of one change: whole, lost, or one side of a tear."""
     if isinstance(change, Resize):
         return [change, None]
-    inode, offset, content = change.inode, change.offset, change.content
+    inode, offset = change.inode, change.offset
+    # The parts of a large write, copied, would be many times its size.
+    content = memoryview(change.content)
     borders = set(range(SECTOR - offset % SECTOR, len(content), SECTOR))
     ways: list[_Way] = [change, None]
     for border in sorted(borders):

@@ -26,7 +26,7 @@ class Write:
 
     inode: int
     offset: int
-    content: bytes
+    content: bytes | memoryview
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,7 +360,7 @@ class Disk:
         return self._directory(folder), name
 
 
-def put(content: bytearray, written: bytes, offset: int) -> None:
+def put(content: bytearray, written: bytes | memoryview, offset: int) -> None:
     """Write into `content`, with zeros before it where the file was shorter."""
     if len(content) < offset:
         content.extend(bytes(offset - len(content)))
