@@ -6,13 +6,15 @@ import os
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from strandline.io import SystemIo
 from strandline.log import AsyncLog, Log
+from strandline.stores.sqlite import topics
 from strandline.testing import FakeClock
 from strandline.testing.faulty_io import FaultyIo
 from strandline.values import (
@@ -410,6 +412,38 @@ def test_a_topic_recreated_elsewhere_is_found_by_its_name(path: str, log: Log) -
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("name", ["load_log", "check_row"])
+def test_topics_are_listed_while_another_process_creates_and_drops_some(
+    path: str, log: Log, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    log.add_partitions("orders", 2)
+    with sqlite_log(path) as other:
+
+        def meanwhile() -> None:
+            other.create_topic("new")
+            other.drop_topic("orders")
+
+        after_first_call(monkeypatch, topics, name, meanwhile)
+
+        assert [each.name for each in log.topics()] == ["orders"]
+        assert [each.name for each in log.topics()] == ["new"]
+
+
+def after_first_call(
+    monkeypatch: pytest.MonkeyPatch, module: ModuleType, name: str, then: Callable[[], None]
+) -> None:
+    """Call `then` once, when a function of a module has been called for the first time."""
+    function = getattr(module, name)
+
+    def calling(*args: object) -> object:
+        found = function(*args)
+        monkeypatch.undo()
+        then()
+        return found
+
+    monkeypatch.setattr(module, name, calling)
+
+
 def test_a_long_history_is_checkpointed_and_marked_durable(path: str) -> None:
     with sqlite_log(path) as log:
         log.create_topic("orders")

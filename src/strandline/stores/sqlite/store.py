@@ -137,6 +137,7 @@ class SqliteStore:
 
     def topics(self) -> Sequence[SqliteTopic]:
         with self._database.reading() as connection, self._database.translating():
+            connection.execute("BEGIN")
             return self._topics.all(connection)
 
     def find_topic(
@@ -144,10 +145,12 @@ class SqliteStore:
     ) -> SqliteTopic | None:
         del fresh
         with self._database.reading() as connection, self._database.translating():
+            connection.execute("BEGIN")
             return self._topics.find(connection, tenant, name)
 
     def find_topic_id(self, topic_id: UUID) -> SqliteTopic | None:
         with self._database.reading() as connection, self._database.translating():
+            connection.execute("BEGIN")
             return self._topics.find_id(connection, topic_id)
 
     def create_topic(
@@ -334,6 +337,7 @@ class SqliteStore:
 
     def identities(self, topic: SqliteTopic, partition: int) -> IdentityState:
         with self._database.reading() as connection, self._database.translating():
+            connection.execute("BEGIN")
             return recognised(connection, topic.slot(partition))
 
     def begin_at(
