@@ -12,7 +12,7 @@ from strandline.log import wire
 from strandline.values import REQUEST_RECORDS_MAX
 from tests.server.processes import ServerProcess
 
-HELD_MAX = 512 * 1024 * 1024
+HELD_MAX = 640 * 1024 * 1024
 BODY = 32 * 1024 * 1024 - 1024
 
 pytestmark = [pytest.mark.heavy, pytest.mark.timeout(300)]

@@ -9,7 +9,7 @@ WAIT_MAX_S: Final = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSettings:
-    """Limits of one server. With these, a request holds no more memory than 512 MiB."""
+    """Limits of one server. With these, a request holds no more memory than 640 MiB."""
 
     body_bytes_max: int = 32 * 1024 * 1024
     """How large a body may be; a larger one is refused before it is read."""
