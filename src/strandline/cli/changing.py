@@ -129,12 +129,14 @@ def retention(
     Of a topic, with --age, --bytes or --limit-bytes: change what is kept. What is not named
     stays as it is.
     """
+    from strandline.log.store import still_there  # noqa: PLC0415 See `opened`.
+
     if age is None and size is None and limit is None:
         with opened(url, Mode.READ) as log:
             if topic is not None:
                 found = [log.describe_topic(topic_of(log, topic, tenant))]
             else:
-                each = [log.describe_topic(one) for one in log.topics(tenant=tenant)]
+                each = still_there(log.topics(tenant=tenant), log.describe_topic)
                 found = [one for one in each if one.settings.has_limits]
     else:
         if topic is None:

@@ -51,8 +51,11 @@ def topics(
     json: Json = False,
 ) -> None:
     """List the topics, with how much they hold."""
+    from strandline.log.store import still_there  # noqa: PLC0415 See `opened`.
+
     with opened(url, Mode.READ) as log:
-        found = [log.describe_topic(each) for each in log.topics(tenant=tenant, internal=internal)]
+        listed = log.topics(tenant=tenant, internal=internal)
+        found = list(still_there(listed, log.describe_topic))
     if json:
         show_json({"topics": [topic_json(each) for each in found]})
         return

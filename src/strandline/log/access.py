@@ -18,6 +18,7 @@ from strandline.log.store import (
     Store,
     StoredTopic,
     TransactionalStore,
+    dropped,
 )
 from strandline.log.terms import check_new_name, check_partition, owner
 from strandline.log.topics import check_settings, is_internal_name, name_of, unknown_topic
@@ -62,11 +63,16 @@ class Access:
     def find(
         self, topic: TopicName, tenant: Tenant | None = None, *, fresh: bool = False
     ) -> StoredTopic:
-        """Return the topic; InvalidError with near matches if there is none."""
+        """Return the topic; InvalidError with near matches if there is none.
+
+        DroppedError for one that was looked up before.
+        """
         self._store.check_open()
         whose, name = name_of(topic, tenant)
         found = self._store.find_topic(whose, name, fresh=fresh)
         if found is None or (isinstance(topic, Topic) and found.topic.id != topic.id):
+            if isinstance(topic, Topic):
+                raise dropped(topic)
             # Rooms look up their internal topics often, by names that are constants.
             names = () if is_internal_name(name) else self._topics_of(whose)
             raise unknown_topic(name, [each.name for each in names])

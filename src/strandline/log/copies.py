@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from uuid import UUID
 
+from strandline.log.store import still_there
 from strandline.values import InvalidError, Marks, Offset, Partition, Topic, TrimmedError
 from strandline.values.internal_topics import may_shorten
 
@@ -41,13 +42,18 @@ def ends_at(log: "Log", moment_us: int) -> dict[PartitionKey, int]:
     be of use is left whole: the segment catalogue, the later schemas, the tokens. See
     design 0109.
     """
-    ends = {}
+
+    def look(topic: Topic) -> dict[PartitionKey, int]:
+        return {
+            (topic.id, partition): int(log.offset_at(topic, partition, moment_us))
+            for partition in range(log.describe_topic(topic).settings.partitions)
+        }
+
+    ends: dict[PartitionKey, int] = {}
     for tenant in (None, *log.tenants()):
-        for topic in (*log.topics(tenant=tenant), *log.topics(tenant=tenant, internal=True)):
-            if not may_shorten(topic.name):
-                continue
-            for partition in range(log.describe_topic(topic).settings.partitions):
-                ends[topic.id, partition] = int(log.offset_at(topic, partition, moment_us))
+        listed = (*log.topics(tenant=tenant), *log.topics(tenant=tenant, internal=True))
+        for found in still_there((each for each in listed if may_shorten(each.name)), look):
+            ends |= found
     return ends
 
 

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from strandline.log.access import Access
 from strandline.log.retention_worker import load_status
-from strandline.log.store import Store, StoredTopic
+from strandline.log.store import Store, StoredTopic, still_there
 from strandline.values import ClosedError, InvalidError, LogDescription, Marks, TopicDescription
 from strandline.values.html import ROWS_MAX, html_fields, html_table
 
@@ -15,8 +15,12 @@ if TYPE_CHECKING:
 def describe_log(store: Store[StoredTopic], access: Access, queue_depth: int) -> LogDescription:
     """Return what the log is and holds. Nothing about any one tenant."""
     store.check_open()
-    topics = [access.find(each.topic, fresh=True) for each in store.topics()]
-    marks = [each for topic in topics for each in _marks(access, topic)]
+
+    def look(listed: StoredTopic) -> tuple[Marks, ...]:
+        return _marks(access, access.find(listed.topic, fresh=True))
+
+    topics = list(still_there(store.topics(), look))
+    marks = [each for topic in topics for each in topic]
     return LogDescription(
         log_id=store.id,
         backend=store.url.partition(":")[0],
@@ -66,7 +70,7 @@ def log_html(log: "Log") -> str:
         topics = log.topics()
         rows = [
             (each.topic.name, str(each.settings.value_kind), len(each.marks), each.records)
-            for each in map(log.describe_topic, topics[:ROWS_MAX])
+            for each in still_there(topics[:ROWS_MAX], log.describe_topic)
         ]
     except ClosedError:
         return html_fields("Log", {"state": "closed"})

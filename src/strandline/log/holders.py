@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from strandline.log.claims import host_name
+from strandline.log.store import still_there
 from strandline.log.stored_groups import GROUPS_PREFIX, decode_group
 from strandline.values import StrandlineError, Tenant
 
@@ -64,8 +65,8 @@ def _exists(pid: int) -> bool:
 
 
 def _members(store: Any, now_us: int) -> Iterator[LogHolder]:
-    for topic in store.topics():
-        for key, raw in store.keys(topic).items():
+    for topic, keys in still_there(store.topics(), lambda each: (each, store.keys(each))):
+        for key, raw in keys.items():
             if not key.startswith(GROUPS_PREFIX):
                 continue
             tenant, _, name = key.removeprefix(GROUPS_PREFIX).partition("/")

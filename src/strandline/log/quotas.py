@@ -14,7 +14,7 @@ import msgspec
 
 from strandline.clock import Clock
 from strandline.log.numbers import check_limit
-from strandline.log.store import Store, StoredTopic
+from strandline.log.store import Store, StoredTopic, still_there
 from strandline.log.topics import is_internal_name
 from strandline.values import (
     ConflictError,
@@ -280,13 +280,15 @@ class Quotas:
         ]
 
     def _size_of(self, tenant: Tenant) -> int:
-        return sum(
-            segment.size_bytes
-            for each in self._store.topics()
-            if each.topic.tenant == tenant
-            for number in range(each.settings.partitions)
-            for segment in self._store.segments(each, number)
-        )
+        def look(topic: StoredTopic) -> int:
+            return sum(
+                segment.size_bytes
+                for number in range(topic.settings.partitions)
+                for segment in self._store.segments(topic, number)
+            )
+
+        own = (each for each in self._store.topics() if each.topic.tenant == tenant)
+        return sum(still_there(own, look))
 
 
 def _loaded(raw: bytes | None) -> Quota:

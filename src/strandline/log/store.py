@@ -15,7 +15,7 @@ Everywhere:
 - Foreign exceptions become errors of `values` here; damage is CorruptError.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import StrEnum
@@ -52,6 +52,10 @@ if TYPE_CHECKING:
     from strandline.log.event_appender import EventAppender
 
 
+Named = TypeVar("Named")
+Found = TypeVar("Found")
+
+
 class DroppedError(InvalidError):
     """The topic was dropped since it was looked up."""
 
@@ -59,6 +63,16 @@ class DroppedError(InvalidError):
 def dropped(topic: Topic) -> DroppedError:
     """Return the error for a topic that was dropped."""
     return DroppedError("this topic was dropped", topic=topic.name, near=[])
+
+
+def still_there(topics: Iterable[Named], look: Callable[[Named], Found]) -> Iterator[Found]:
+    """Yield what is found of each topic of a list, but for those that are dropped meanwhile."""
+    for each in topics:
+        try:
+            found = look(each)
+        except DroppedError:
+            continue
+        yield found
 
 
 class Reach(StrEnum):

@@ -7,6 +7,7 @@ from starlette.responses import Response
 
 from strandline.log import Log
 from strandline.log.off_loop import in_thread
+from strandline.log.store import still_there
 from strandline.server.call import Call
 from strandline.server.endpoint import JSON, endpoint, json_answer
 from strandline.server.tokens import TokenScope
@@ -145,13 +146,14 @@ def _counts(log: Log, topics: list[Topic]) -> list[CountedDeadLetters]:
         for whose in tenants
         for each in log.topics(tenant=whose, internal=True)
     }
-    found = []
-    for each in topics:
-        if (each.tenant, dead_letter_topic_name(each)) in internal:
-            letters = _letters(log, each)
-            waiting = sum(not letter.is_redriven for letter in letters)
-            found.append(CountedDeadLetters(each.name, len(letters), waiting))
-    return found
+
+    def look(topic: Topic) -> CountedDeadLetters:
+        letters = _letters(log, topic)
+        waiting = sum(not letter.is_redriven for letter in letters)
+        return CountedDeadLetters(topic.name, len(letters), waiting)
+
+    parked = (each for each in topics if (each.tenant, dead_letter_topic_name(each)) in internal)
+    return list(still_there(parked, look))
 
 
 def _letter_json(letter: DeadLetter) -> dict[str, Any]:

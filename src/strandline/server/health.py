@@ -1,7 +1,7 @@
 """Whether the process lives, whether it takes requests, and what it has done."""
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from math import inf
 from typing import Any, Final
@@ -20,13 +20,14 @@ from starlette.responses import Response
 import strandline
 from strandline.log import Log
 from strandline.log.off_loop import in_thread
+from strandline.log.store import still_there
 from strandline.server.call import Call
 from strandline.server.caller import Caller
 from strandline.server.endpoint import JSON, endpoint, json_answer
 from strandline.server.problems import RequestError
 from strandline.server.streams import Streams
 from strandline.server.tokens import TokenScope
-from strandline.values import Topic
+from strandline.values import ConsumerLag, Topic
 
 _FAILURE: Final = 500
 #: Those of the Prometheus client.
@@ -175,8 +176,12 @@ class _LogCollector(Collector):
         )
         log = self._log
         topics = [each for whose in (None, *log.tenants()) for each in log.topics(tenant=whose)]
-        for topic in dict.fromkeys(topics):
-            for each in log.consumers(topic, tenant=topic.tenant):
+
+        def look(topic: Topic) -> tuple[Topic, Sequence[ConsumerLag]]:
+            return topic, log.consumers(topic, tenant=topic.tenant)
+
+        for topic, consumers in still_there(dict.fromkeys(topics), look):
+            for each in consumers:
                 labels = (*_labels(topic), each.consumer, str(each.partition))
                 family.add_metric(labels, each.lag)
         return family

@@ -9,12 +9,13 @@ from starlette.responses import Response
 
 from strandline.clock import Clock, Timer
 from strandline.log import Log, parts_of
+from strandline.log.store import still_there
 from strandline.server.call import Call
 from strandline.server.endpoint import JSON, endpoint, json_answer
 from strandline.server.health import ServerMetrics, check_sees_all
 from strandline.server.streams import Streams
 from strandline.server.tokens import TokenScope
-from strandline.values import StrandlineError
+from strandline.values import StrandlineError, Topic
 from strandline.values.json_forms import moment
 
 INTERVAL_S: Final = 5.0
@@ -106,21 +107,23 @@ class MetricHistory:
     def _sample(self) -> MetricSample:
         log, counted = self._log, self._log.metrics()
         topics = {each for whose in (None, *log.tenants()) for each in log.topics(tenant=whose)}
-        ends = lag = 0
-        for each in topics:
-            ends += sum(marks.high for marks in log.describe_topic(each).marks)
-            lag += sum(each.lag for each in log.consumers(each, tenant=each.tenant))
+
+        def look(topic: Topic) -> tuple[int, int]:
+            ends = sum(marks.high for marks in log.describe_topic(topic).marks)
+            return ends, sum(each.lag for each in log.consumers(topic, tenant=topic.tenant))
+
+        found = list(still_there(topics, look))
         requests, failures = self._metrics.answered()
         return MetricSample(
             at=moment(self._clock.now_us()) or "",
-            records=ends,
+            records=sum(ends for ends, _ in found),
             bytes=counted.bytes,
             reads=counted.reads,
             requests=requests,
             failures=failures,
-            lag=lag,
+            lag=sum(lag for _, lag in found),
             streams=self._streams.count,
-            topics=len(topics),
+            topics=len(found),
         )
 
 

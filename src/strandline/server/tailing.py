@@ -11,6 +11,7 @@ from strandline.log import AsyncLog, Hint, Log, Reach, parts_of
 from strandline.log.async_reading import AsyncWatch
 from strandline.log.draft import size_of
 from strandline.log.off_loop import in_thread
+from strandline.log.store import still_there
 from strandline.server.call import Call
 from strandline.server.endpoint import NDJSON, SSE, endpoint
 from strandline.server.media import accepted
@@ -242,7 +243,7 @@ async def watch_topics(call: Call) -> Response:
 
 
 def _watch_all(log: Log, watch: AsyncWatch, topics: Sequence[Topic]) -> None:
-    described = [log.describe_topic(each) for each in topics]
+    described = list(still_there(topics, log.describe_topic))
     if sum(each.settings.partitions for each in described) > _WATCHED_MAX:
         watch.blocking.close()
         raise InvalidError(f"a stream watches at most {_WATCHED_MAX} partitions, name topics")

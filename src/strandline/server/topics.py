@@ -1,11 +1,12 @@
 """The log and its topics over HTTP."""
 
+import contextlib
 from typing import Any
 
 import msgspec
 from starlette.responses import Response
 
-from strandline.log import parts_of
+from strandline.log import DroppedError, parts_of
 from strandline.server.call import Call
 from strandline.server.endpoint import JSON, endpoint, json_answer
 from strandline.server.tokens import TokenScope
@@ -141,8 +142,11 @@ async def list_topics(call: Call) -> Response:
         for each in await call.caller.visible(call.log)
         if each.name.startswith(query.prefix) and each.name > query.after
     ]
-    page = [await call.log.describe_topic(each) for each in found[: query.limit]]
-    more = page[-1].topic.name if len(found) > query.limit else None
+    page = []
+    for each in found[: query.limit]:
+        with contextlib.suppress(DroppedError):
+            page.append(await call.log.describe_topic(each))
+    more = found[query.limit - 1].name if len(found) > query.limit else None
     return json_answer({"topics": [shown_topic(each) for each in page], "next": more})
 
 

@@ -164,8 +164,8 @@ class _Copy:
                 copied.append(self._copy_partition(files, directory))
                 files.close_files()
             self._copy_settings(entry, directory)
-        except (DroppedError, FileNotFoundError):
-            if self._io.exists(entry.path):
+        except (CorruptError, DroppedError, FileNotFoundError):
+            if FileTopics(self._root).fresh(entry) is not None:
                 raise
             _remove(self._io, directory)
             return []

@@ -24,6 +24,7 @@ KIND = "log"
 IDENTITY = "strandline"
 TOPICS = "topics"
 _LOCK = "lock"
+_DROPPED = "dropped."
 RESERVE = "reserve"
 _SLEEP_S = 0.001
 #: What stands in the lock's file while a topic is created or dropped; else the last change.
@@ -101,6 +102,22 @@ class Root:
             return None
         status = self.io.stat(self.topics)
         return TopicsVersion(change, status.inode, status.changed_ns)
+
+    def move_dropped(self, directory: str) -> str:
+        """Take a topic's directory away, and return where it is: durable, and at once for all.
+
+        Else its files would go one by one, and a reader would take what is left for damage.
+        """
+        moved = os.path.join(self.path, _DROPPED + os.path.basename(directory))
+        self.io.replace(directory, moved)
+        self.io.sync_directory(self.topics)
+        self.io.sync_directory(self.path)
+        return moved
+
+    def dropped(self) -> list[str]:
+        """Return the directories of topics that were dropped, and not removed yet."""
+        names = self.io.list(self.path)
+        return [os.path.join(self.path, each) for each in names if each.startswith(_DROPPED)]
 
     def _mark(self, change: bytes) -> None:
         fd = self.io.open(self._lock_path, "create")

@@ -198,17 +198,20 @@ class FileStore:
         with self._root.changing(), self._topics.dropping(topic):
             for files in topic.partitions:
                 fence_dropped(files.place)
-            remove_directory(self._root.io, topic.directory)
+            remove_directory(self._root.io, self._root.move_dropped(topic.directory))
         self._watches.notify_topic_dropped(topic)
         self._lanes.close_topic(topic)
 
     @translated
     def _remove_remains(self) -> None:
         """Remove what is left of topics whose drop or creation was cut short by a crash."""
-        if self._topics.remains():
+        if self._remains():
             with self._root.changing():
-                for directory in self._topics.remains():
+                for directory in self._remains():
                     remove_directory(self._root.io, directory)
+
+    def _remains(self) -> Sequence[str]:
+        return [*self._root.dropped(), *self._topics.remains()]
 
     # --- records ---
 

@@ -224,15 +224,13 @@ class FileTopics:
         for name in sorted(found - known):
             directory = os.path.join(self._root.topics, name)
             try:
-                stored = self._load(directory)
-                if not stored.is_dropped:
+                stored = self._load_created(directory)
+                if stored is not None and not stored.is_dropped:
                     self._cache(self._entry(stored, directory))
             except FileNotFoundError:
-                # Not created yet, or dropped, unless it has records.
-                if has_records(self._io, directory):
-                    self._damaged = CorruptError(
-                        "a topic has lost the file that names it", file=directory, position=0
-                    )
+                self._damaged = CorruptError(
+                    "a topic has lost the file that names it", file=directory, position=0
+                )
             except NotADirectoryError:
                 pass  # Nothing of ours.
             except CorruptError as error:
@@ -266,6 +264,16 @@ class FileTopics:
             self._by_name.pop(name, None)
         # Last: what is still here is forgotten by the next look.
         self._entries.pop(entry.topic.id, None)
+
+    def _load_created(self, directory: str) -> _StoredTopic | None:
+        """Load a topic; None if it is not created yet, or dropped: then it has no records."""
+        try:
+            return self._load(directory)
+        except FileNotFoundError:
+            if not has_records(self._io, directory):
+                return None
+        # Unless it was created, and written to, in between.
+        return self._load(directory)
 
     def _load(self, directory: str) -> _StoredTopic:
         path = os.path.join(directory, TOPIC)
