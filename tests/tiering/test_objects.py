@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import strandline as sl
-from strandline.io import SystemIo
+from strandline.io import OpenMode, SystemIo
 from strandline.testing import FaultyIo
 from strandline.tiering import open_store, sweep, tier
 from strandline.tiering.object_store import ObstoreStore
@@ -161,6 +161,20 @@ def test_an_object_in_a_directory_is_synced_before_it_counts(tmp_path: Path) -> 
     synced = [str(each.path) for each in io.operations if "sync" in each.kind]
     assert synced[0].endswith("a/b/object")
     assert len(synced) == 4
+
+
+@pytest.mark.parametrize("put", ["put", "put_new"])
+def test_an_object_may_be_deleted_before_it_is_synced(tmp_path: Path, put: str) -> None:
+    class DeletingIo(SystemIo):
+        def open(self, path: str, mode: OpenMode) -> int:
+            Path(path).unlink()
+            return super().open(path, mode)
+
+    store = ObstoreStore(f"file://{tmp_path}", io=DeletingIo())
+
+    getattr(store, put)("a/object", b"content")
+
+    assert store.get("a/object") is None
 
 
 def test_stores_put_get_list_and_delete(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from strandline.tiering import SegmentCatalogue, TieringWorker, sweep, tier
 from strandline.tiering.removal import retire
 from strandline.tiering.segment import CopiedSegment, SegmentState, partition_of
 from strandline.tiering.tiering import TieringRun
-from strandline.values import InvalidError, TrimmedError
+from strandline.values import InvalidError, TrimmedError, UnavailableError
 from strandline.views import RefusedError
 from tests.tiering.faulty_store import FaultyObjects, MemoryObjects
 from tests.tiering.test_steps import check_whole
@@ -78,9 +78,20 @@ class InterruptedCatalogue(SegmentCatalogue):
             raise
 
 
+class InterruptedObjects(MemoryObjects):
+    """Calls back once an object was put."""
+
+    after_put: Callable[[], object] = staticmethod(lambda: None)
+
+    def put(self, name: str, content: bytes) -> str | None:
+        note = super().put(name, content)
+        self.after_put()
+        return note
+
+
 @contextmanager
 def two_tierers(folder: Path) -> Iterator["TwoTierers"]:
-    objects = MemoryObjects()
+    objects = InterruptedObjects()
     with (
         opened("file", folder, objects) as log,
         InterruptedCatalogue(log) as late,
@@ -111,6 +122,12 @@ class TwoTierers:
         self.catalogue.refresh()
         return [(each.start, each.end) for each in self.catalogue.current(self.place)]
 
+    def delete_begun(self) -> None:
+        """Delete the copy that was begun, as of records that are trimmed."""
+        self.catalogue.refresh()
+        begun = self.catalogue.segments(self.place)
+        retire(self.log, self.catalogue, begun, {self.place: 0}, lambda _: self.objects)
+
     def finish_and_evict(self) -> None:
         """Delete the one finished copy, as if it were damaged; then finish the other."""
         damaged = self.catalogue.current(self.place)
@@ -139,6 +156,26 @@ def test_a_refused_copy_that_another_process_finishes_is_kept(tmp_path: Path) ->
 
         assert both.copied() == [(0, 5)]
         assert list(both.log.read("t", 0, 0)) == records
+
+
+def test_a_copy_that_is_deleted_as_it_is_put_is_left_alone(tmp_path: Path) -> None:
+    with two_tierers(tmp_path) as both:
+        records = list(both.log.read("t", 0, 0))
+        both.objects.after_put = both.delete_begun
+
+        both.slow.copy_run(both.place, both.more)
+
+        assert both.copied() == []
+        assert both.objects.list("") == []
+        assert list(both.log.read("t", 0, 0)) == records
+
+
+def test_a_copy_that_the_store_did_not_keep_is_an_error(tmp_path: Path) -> None:
+    with two_tierers(tmp_path) as both:
+        both.objects.after_put = both.objects.objects.clear
+
+        with pytest.raises(UnavailableError, match="did not keep"):
+            both.slow.copy_run(both.place, both.more)
 
 
 @pytest.mark.slow

@@ -116,7 +116,10 @@ class ObstoreStore:
 
     def _make_durable(self, directory: str, name: str) -> None:
         """Sync a file and the folders with its name: the store itself leaves that to us."""
-        fd = self._io.open(f"{directory}/{name}", "read")
+        try:
+            fd = self._io.open(f"{directory}/{name}", "read")
+        except FileNotFoundError:
+            return  # Another process has deleted it since.
         try:
             self._io.sync(fd)
         finally:

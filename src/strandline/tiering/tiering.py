@@ -377,6 +377,9 @@ class TieringRun:
         note = store.put(segment.name, content)
         fault = self._fault(segment)
         if fault is not None:
+            if self._is_deleted(segment):
+                self._make_way(segment)
+                return
             raise UnavailableError(
                 "the object store did not keep what was put there, try again",
                 location=segment.location,
@@ -388,14 +391,24 @@ class TieringRun:
         except RefusedError:
             # Another process is deleting it, or what was to be merged: the records were
             # trimmed or erased, say. Or it has copied some of them meanwhile.
-            self._retire([segment.place], [segment])
-            # What is still listed is needed: another process has finished it after all.
-            if all(segment.id != each.id for each in self._catalogue.segments(segment.place)):
-                store.delete(segment.name)
+            self._make_way(segment)
             return
         self._verified.add(segment.name)
         self._count(segment)
         self._told(segment, SegmentState.COPY_FINISHED)
+
+    def _is_deleted(self, segment: CopiedSegment) -> bool:
+        """Whether another process deletes the copy, or has done so."""
+        self._catalogue.refresh()
+        found = [each for each in self._catalogue.segments(segment.place) if each.id == segment.id]
+        return all(each.state is SegmentState.DELETE_STARTED for each in found)
+
+    def _make_way(self, segment: CopiedSegment) -> None:
+        """Delete a copy that is not to be finished."""
+        self._retire([segment.place], [segment])
+        # What is still listed is needed: another process has finished it after all.
+        if all(segment.id != each.id for each in self._catalogue.segments(segment.place)):
+            self._store_of(segment).delete(segment.name)
 
     def _count(self, segment: CopiedSegment) -> None:
         if segment.merges:
