@@ -29,6 +29,7 @@ from strandline.values import (
 from strandline.values.arguments import check_flag, check_path
 from strandline.values.extras import install_command, missing
 from strandline.values.log_url import SCHEMES
+from strandline.values.names import check_text
 from strandline.values.payloads import Encoder
 
 if TYPE_CHECKING:
@@ -452,9 +453,10 @@ _KINDS: Mapping[str, StoreKind] = {
 
 def _parse(url: object) -> tuple[StoreKind, str]:
     chosen = default_url() if url is None else url
-    if isinstance(chosen, str) and ":" in chosen:
-        scheme, _, rest = chosen.partition(":")
-        if scheme not in SCHEMES:
+    if isinstance(chosen, str):
+        chosen = check_text(chosen, "URL")
+        scheme, colon, rest = chosen.partition(":")
+        if colon and scheme not in SCHEMES:
             return _kind(scheme), rest
     scheme, location = parse_log_url(chosen)
     return _KINDS[scheme], location

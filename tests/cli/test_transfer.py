@@ -194,6 +194,14 @@ def test_what_is_there_already_is_neither_replaced_nor_added_to(orders: str, fol
     assert len(ran("read", orders, "--json").lines) == 5
 
 
+@pytest.mark.parametrize("words", [("export", "orders"), ("verify", "--heads")])
+def test_a_file_whose_name_no_file_has_is_refused(orders: str, words: tuple[str, ...]) -> None:
+    done = run(*words, "a\0b.jsonl")
+
+    assert done.code == 2
+    assert "path of a file" in done.stderr
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("old", "new"),

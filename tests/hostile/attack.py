@@ -203,10 +203,13 @@ def allows(function: Any, parameter: str, value: Any) -> bool:  # noqa: PLR0911
         return any(word in annotation for word in ("None", "Limit", "Chosen"))
     if isinstance(value, bool):
         return "bool" in annotation
+    if callable(value) and any(word in annotation for word in ("Callable", "Chosen")):
+        return True
     if "Chosen" in annotation:
-        return callable(value) or isinstance(value, str)
+        return isinstance(value, str)
     checks = (
         ("int", int),
+        ("Limit", int),
         ("float", (int, float)),
         ("str", str),
         ("PathLike", os.PathLike),
@@ -214,7 +217,6 @@ def allows(function: Any, parameter: str, value: Any) -> bool:  # noqa: PLR0911
         ("Value", sl.Event),
         ("Durability", sl.Durability),
         ("ValueKind", sl.ValueKind),
-        ("Callable", type(lambda: None)),
         ("PathLike", os.PathLike),
     )
     if any(word in annotation and isinstance(value, kinds) for word, kinds in checks):

@@ -3,7 +3,6 @@
 import contextlib
 import io
 import random
-import tempfile
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -14,6 +13,7 @@ import strandline as sl
 from strandline.cli.app import app
 from strandline.cli.exit_codes import ExitCode
 from tests.hostile.attack import HangsError, deadline
+from tests.hostile.folder import own_folder
 from tests.hostile.stored import content
 
 WORDS = {
@@ -152,7 +152,7 @@ def sample(seed: int, count: int) -> list[Command]:
 def attack(chosen: list[Command]) -> list[str]:
     """Run the cases in a folder of their own; return a line for each that broke a rule."""
     broken = []
-    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+    with own_folder():
         with sl.open(_URL) as log:
             log.create_topic("events")
             log.append("events", sl.Event("k", 1))

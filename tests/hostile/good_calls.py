@@ -2,7 +2,6 @@
 
 import contextlib
 import functools
-import tempfile
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -16,6 +15,7 @@ from strandline.predicates import check_syntax
 from strandline.spark import jobs, pipelines
 from strandline.testing import FakeClock
 from strandline.values import Record
+from tests.hostile.folder import own_folder
 from tests.hostile.stored import content
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), ("name", pa.string())])
@@ -58,8 +58,7 @@ class World:
 
     def __init__(self, scheme: str) -> None:
         self._resources = contextlib.ExitStack()
-        self.folder = self._resources.enter_context(tempfile.TemporaryDirectory())
-        self._resources.enter_context(contextlib.chdir(self.folder))
+        self.folder = self._resources.enter_context(own_folder())
         url = "memory:" if scheme == "memory" else f"{scheme}:{self.folder}/log"
         self.log = self._resources.enter_context(sl.open(url))
         self.cold = f"file://{self.folder}/cold"

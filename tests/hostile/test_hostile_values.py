@@ -66,7 +66,10 @@ CHOSEN = [
     Case("Scope.register", "schema", "schema with a zone"),
     Case("ScopedSubscription.next", "timeout_s", "text"),
     Case("Triggers", "stop_timeout_s", "NaN"),
+    Case("describe", "url", "raising text"),
+    Case("install", "log_or_url", "raising text"),
     Case("open", "url", "file of a surrogate"),
+    Case("open", "url", "raising text"),
     Case("parse_predicate", "schema", "schema of an odd name"),
     Case("tier", "topic", "raising"),
 ]

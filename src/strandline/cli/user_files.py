@@ -112,6 +112,7 @@ def writing(path: str) -> Iterator[IO[bytes]]:
         with output() as stream:
             yield stream.buffer
         return
+    path = check_path("file", path)
     io = SystemIo()
     if io.exists(path):
         raise InvalidError("this file exists, choose another or remove it", file=path)
