@@ -12,7 +12,7 @@ from strandline.tiering.cold_reading import TieredReading
 from strandline.tiering.cold_segments import ColdSegments
 from strandline.tiering.partition_copies import PartitionCopies
 from strandline.tiering.tiered_store import TieredStore
-from strandline.tiering.tiering import TieringRun
+from strandline.tiering.tiering_run import TieringRun
 from tests.logs import memory_log
 from tests.planting import Planted, bug_in
 from tests.tiering import (
@@ -95,6 +95,14 @@ def a_run_that_grew_at_the_end(folder: Path) -> None:
 
 def a_refused_copy(folder: Path) -> None:
     test_together.test_a_refused_copy_that_another_process_finishes_is_kept(folder)
+
+
+def a_deleted_copy(folder: Path) -> None:
+    test_together.test_a_copy_that_is_deleted_as_it_is_put_is_left_alone(folder)
+
+
+def a_lost_copy(folder: Path) -> None:
+    test_together.test_a_copy_that_the_store_did_not_keep_is_an_error(folder)
 
 
 def overlapping_copies(_: Path) -> None:
@@ -229,7 +237,9 @@ BUGS = (
     bug_in(segment_view, "_check_added", "other is not None", "False", one_copy_of_a_run),
     bug_in(PartitionCopies, "is_overlapped", "at > 0", "False", a_run_that_grew),
     bug_in(segment_view, "_check_finished", "step.is_apart", "False", a_run_that_grew_at_the_end),
-    bug_in(TieringRun, "_finish", "all(...)", "True", a_refused_copy),
+    bug_in(TieringRun, "_make_way", "all(...)", "True", a_refused_copy),
+    bug_in(TieringRun, "_is_deleted", "all(...)", "False", a_deleted_copy),
+    bug_in(TieringRun, "_is_deleted", "all(...)", "True", a_lost_copy),
     bug_in(segment_view, "_check_not_needed", "start >= end", "True", the_only_copy),
     bug_in(segment_view, "_check_eviction", "reached < step.before", "False", the_only_copy),
     bug_in(copying, "_read_proof", "following.anchor.hex()", "history.anchor.hex()", cold_history),
@@ -258,7 +268,7 @@ BUGS = (
         forged(test_proof.changed_row_and_digest, [7]),
     ),
     bug_in(TieredStore, "history", "[Piece((), stored.anchor)]", "[]", a_forged_last_copy),
-    bug_in(TieringRun, "_finish", "store.delete(...)", "pass", an_erasure_in_a_merge),
+    bug_in(TieringRun, "_make_way", "_.delete(...)", "pass", an_erasure_in_a_merge),
     bug_in(segment_view, "_check_finished", "len(...) < len(...)", "False", merges_at_once),
     bug_in(
         segment_view, "_check_merged", "copies.successor(...) is not None", "False", merges_at_once

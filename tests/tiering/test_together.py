@@ -18,7 +18,7 @@ from strandline.testing import FakeClock
 from strandline.tiering import SegmentCatalogue, TieringWorker, sweep, tier
 from strandline.tiering.removal import retire
 from strandline.tiering.segment import CopiedSegment, SegmentState, partition_of
-from strandline.tiering.tiering import TieringRun
+from strandline.tiering.tiering_run import TieringRun
 from strandline.values import InvalidError, TrimmedError, UnavailableError
 from strandline.views import RefusedError
 from tests.tiering.faulty_store import FaultyObjects, MemoryObjects

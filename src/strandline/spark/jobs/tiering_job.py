@@ -16,7 +16,7 @@ from strandline.tiering import CopiedSegment, SegmentCatalogue, TierReport, open
 from strandline.tiering.compacting import GRACE_S
 from strandline.tiering.copying import PIECE_RECORDS
 from strandline.tiering.segment import UserPartition, partition_of
-from strandline.tiering.tiering import CopyRun, TieringRun
+from strandline.tiering.tiering_run import CopyRun, TieringRun
 from strandline.values import Mode
 from strandline.values.arguments import check_flag, check_limit, check_whole
 
