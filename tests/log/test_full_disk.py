@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from strandline.io import SystemIo
-from strandline.log import Log
+from strandline.log import DroppedError, Log
 from strandline.stores.files import FileStore
 from strandline.testing import FaultyIo
 from strandline.values import Event, FullError, UnknownError
@@ -211,3 +211,21 @@ def test_a_closed_log_to_which_was_written_keeps_no_file_open(tmp_path: Path) ->
     log.close()
 
     assert open_files(tmp_path) == []
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="open files are listed by Linux")
+def test_a_topic_that_is_dropped_keeps_no_file_open_in_any_log(tmp_path: Path) -> None:
+    place = str(tmp_path / "log")
+    with Log(FileStore(place)) as log, Log(FileStore(place)) as other, Log(FileStore(place)) as one:
+        topic = log.create_topic("orders")
+        for number in range(3):
+            log.append("orders", event(number))
+        assert ids(log) == ids(other) == ids(one) == [0, 1, 2]
+
+        log.drop_topic("orders")
+        assert other.topics() == []
+        for _ in range(2):
+            with pytest.raises(DroppedError):
+                one.marks(topic, 0)
+
+        assert [each for each in open_files(tmp_path) if each.endswith("(deleted)")] == []

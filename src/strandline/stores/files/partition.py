@@ -224,6 +224,7 @@ class PartitionFiles:
     def _state_of(self, manifest: Manifest, file: OpenFile, tail: Tail) -> State | None:
         """Return the state read from a tail; None if the manifest has to be read again."""
         if tail.fence is not None and tail.fence.epoch == DROPPED:
+            self._let_go()
             raise self._dropped()
         if tail.end is None:
             tail = read_tail(self._io, file.fd, self._tail_seed)

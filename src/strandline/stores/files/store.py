@@ -201,6 +201,8 @@ class FileStore:
             remove_directory(self._root.io, self._root.move_dropped(topic.directory))
         self._watches.notify_topic_dropped(topic)
         self._lanes.close_topic(topic)
+        # A reader may have opened some again until they were removed.
+        topic.close_files()
 
     @translated
     def _remove_remains(self) -> None:

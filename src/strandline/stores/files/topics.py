@@ -76,6 +76,11 @@ class TopicEntry:
     #: The ways into its partitions that this process has opened.
     lanes: "dict[int, Lane]" = field(default_factory=dict)
 
+    def close_files(self) -> None:
+        """Close every file of its partitions: an open one keeps its space when it is removed."""
+        for files in self.partitions:
+            files.close_files()
+
 
 class FileTopics:
     """Finds and changes topics. Any thread may use it."""
@@ -136,8 +141,7 @@ class FileTopics:
     def close_files(self) -> None:
         """Close every file."""
         for entry in tuple(self._entries.values()):
-            for files in entry.partitions:
-                files.close_files()
+            entry.close_files()
 
     # --- changes; the caller holds the lock for them ---
 
@@ -264,6 +268,7 @@ class FileTopics:
             self._by_name.pop(name, None)
         # Last: what is still here is forgotten by the next look.
         self._entries.pop(entry.topic.id, None)
+        entry.close_files()
 
     def _load_created(self, directory: str) -> _StoredTopic | None:
         """Load a topic; None if it is not created yet, or dropped: then it has no records."""
