@@ -2,6 +2,7 @@
 
 import pytest
 
+import strandline as sl
 from strandline.predicates.casting import read_text
 from strandline.predicates.sql_type import DATE, TIMESTAMP
 
@@ -37,3 +38,15 @@ def test_text_is_taken_as_spark_takes_it(text: str, days: int | None, seconds: i
     assert read_text(text, DATE) == days
     expected = None if seconds is None else DAY_US + seconds * 1_000_000
     assert read_text(text, TIMESTAMP) == expected
+
+
+@pytest.mark.parametrize("seconds", [1e303, -1e303, 1e300])
+def test_a_number_far_beyond_any_time_is_no_time(seconds: float) -> None:
+    with sl.open("memory:") as log:
+        log.create_topic("t")
+        log.append("t", sl.Event("k", {"at": seconds}))
+        log.append("t", sl.Event("k", {"at": "2026-01-01T00:00:00Z"}))
+
+        scan = log.scan("t", where="payload.at > TIMESTAMP '2020-01-01 00:00:00'")
+
+        assert scan.count_rows() == 1

@@ -55,7 +55,10 @@ def microseconds_in(text: str) -> int | None:
 
 def microseconds_of_number(seconds: float | Decimal) -> int | None:
     """Return a number of seconds since 1970 in microseconds; None if there are too many."""
-    us = int(seconds * 1_000_000)
+    try:
+        us = int(seconds * 1_000_000)
+    except OverflowError:  # A float so large that it becomes infinite.
+        return None
     return us if -_US_MAX <= us < _US_MAX else None
 
 
