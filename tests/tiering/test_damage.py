@@ -144,3 +144,20 @@ def test_verify_reads_the_copies_too(tmp_path: Path) -> None:
 
         assert [finding.offset for finding in report.findings] == [7]
         assert report.records == 14
+
+
+@pytest.mark.slow
+def test_an_append_and_a_list_of_topics_need_no_object(tmp_path: Path) -> None:
+    objects = MemoryObjects()
+    with opened("file", tmp_path, objects) as log:
+        filled(log, 20)
+        move(log, piece_records=20)
+        size = log.describe_topic("t").size_bytes
+        log.trim("t", 0, 5)
+        objects.objects.clear()
+
+        assert 0 < log.describe_topic("t").size_bytes < size
+        assert [run.start for run in log.segments("t", 0)] == [5]
+        assert log.append("t", sl.Event("k", 1)).offset == 20
+        with pytest.raises(CorruptError):
+            list(log.read("t", 0, 5))

@@ -40,8 +40,9 @@ from strandline.tiering.erasing import erase_copies
 from strandline.tiering.footer import Footer
 from strandline.tiering.object_store import ObjectStore, open_store
 from strandline.tiering.removal import remove_dropped, remove_trimmed
-from strandline.tiering.segment import partition_of
+from strandline.tiering.segment import CopiedSegment, partition_of
 from strandline.values import (
+    CorruptError,
     Durability,
     InvalidError,
     Offset,
@@ -51,6 +52,7 @@ from strandline.values import (
     StrandlineError,
     Topic,
     TrimmedError,
+    UnavailableError,
 )
 from strandline.values.prompt import prompt_text
 from strandline.values.widening import fitted_batch
@@ -237,8 +239,14 @@ class TieredStore:
         return [*cold, *runs] if cold else runs
 
     def _cold_segments(self, topic: StoredTopic, partition: int) -> list[Segment]:
+        while True:
+            try:
+                return [*self._kept_copies(topic, partition)]
+            except TrimmedError:
+                continue  # A trim has overtaken us.
+
+    def _kept_copies(self, topic: StoredTopic, partition: int) -> Iterator[Segment]:
         place, state = partition_of(topic.topic, partition), self._hot.state(topic, partition)
-        found: list[Segment] = []
         at = int(state.marks.low)
         if at < state.oldest:
             self._cold.catch_up(place)  # Merged meanwhile, say.
@@ -246,17 +254,27 @@ class TieredStore:
             end = min(copied.end, state.oldest)
             first_us, size_bytes = copied.first_us, copied.record_bytes
             if (at, end) != (copied.start, copied.end):
-                kept = list(self.read(topic, partition, ReadRange(at, end)))
-                first_us, size_bytes = kept[0].timestamp_us, sum(map(size_of, kept))
-            found.append(
-                Segment(
-                    *(Offset(at), Offset(end), size_bytes, first_us, copied.last_us),
-                    is_sealed=True,
-                    location=copied.location,
-                )
+                first_us, size_bytes = self._measured(topic, partition, copied, at, end)
+            yield Segment(
+                *(Offset(at), Offset(end), size_bytes, first_us, copied.last_us),
+                is_sealed=True,
+                location=copied.location,
             )
             at = end
-        return found
+
+    def _measured(
+        self, topic: StoredTopic, partition: int, copied: CopiedSegment, start: int, end: int
+    ) -> tuple[int, int]:
+        """Return the first time and the size of a part of a copy.
+
+        Its share where the object cannot be read: an append, or a list of topics, goes on.
+        """
+        try:
+            kept = list(self.read(topic, partition, ReadRange(start, end)))
+        except (CorruptError, UnavailableError):
+            share = copied.record_bytes * (end - start) // (copied.end - copied.start)
+            return copied.first_us, share
+        return kept[0].timestamp_us, sum(map(size_of, kept))
 
     def history(self, topic: StoredTopic, partition: int, start: int, end: int | None) -> History:
         stored = self._hot.history(topic, partition, start, end)

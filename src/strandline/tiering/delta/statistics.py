@@ -12,6 +12,7 @@ from strandline.tiering.footer import ColumnStatistics, Footer
 _TEXT_MAX: Final = 64
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)
+_TIME_MAX: Final = datetime.max.replace(tzinfo=UTC) - _MILLISECOND
 
 
 def statistics_text(footer: Footer) -> str:
@@ -55,7 +56,9 @@ def _bounds(groups: Sequence[ColumnStatistics]) -> tuple[Any, Any] | None:
     if pa.types.is_date32(kind):
         return _day(low), _day(high)
     if pa.types.is_timestamp(kind) and kind.tz is not None and kind.unit != "ns":
-        return _time(low, upwards=False), _time(high, upwards=True)
+        # What lies beyond cannot be rounded up.
+        bounds = _time(low, upwards=False), _time(min(high, _TIME_MAX), upwards=True)
+        return bounds if high <= _TIME_MAX else None
     if isinstance(low, str) and isinstance(high, str) and max(len(low), len(high)) <= _TEXT_MAX:
         return low, high
     return None
