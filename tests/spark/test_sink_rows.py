@@ -260,6 +260,31 @@ def test_columns_of_a_typed_topic_are_matched_by_name(log: sl.Log, url: str) -> 
         sink.write(2, pa.record_batch({"a": pa.array([2], pa.int64()), "c": [1]}))
 
 
+@pytest.mark.parametrize(
+    ("given", "strange"),
+    [
+        ({"st": {"A": 1, "b": 2}}, "st.A"),
+        ({"st": {"a": 1, "b": 2, "c": 3}}, "st.c"),
+        ({"many": [{"a": 1, "q": 2}]}, "many.q"),
+        ({"deep": {"in": {"x": 1}}}, "deep.in.x"),
+    ],
+)
+def test_a_field_within_a_column_that_has_no_place_is_refused(
+    log: sl.Log, url: str, given: dict[str, Any], strange: str
+) -> None:
+    inner = pa.struct([("a", pa.int64()), ("b", pa.int64())])
+    schema = pa.schema(
+        [("st", inner), ("many", pa.list_(inner)), ("deep", pa.struct([("in", inner)]))]
+    )
+    log.scope().register("t", schema)
+    sink = Sink(log, url)
+
+    with pytest.raises(InvalidError, match=f"unknown=.*'{strange}'"):
+        sink.write(0, pa.RecordBatch.from_pylist([given]))
+
+    assert sink.files() == []
+
+
 def test_rows_of_a_typed_topic_are_one_record_for_each_key(log: sl.Log, url: str) -> None:
     log.scope().register("t", pa.schema([("n", pa.int64())]))
     rows = pa.record_batch({"_key": ["b", "a", "b", None], "n": pa.array([1, 2, 3, 4], pa.int64())})

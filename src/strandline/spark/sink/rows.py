@@ -150,6 +150,10 @@ class TopicRows:
         )
 
     def _conformed(self, rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+        # A cast would leave them out.
+        strange = [*_strange_fields(pa.struct(rows.schema), pa.struct(schema), "")]
+        if strange:
+            self._refuse(strange, [], schema.names)
         try:
             return with_schema(conformed(_fixed_width(rows, schema), schema), schema)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, SchemaMismatchError) as error:
@@ -212,6 +216,22 @@ def _find(log: Log, name: str, tenant: str | None) -> Topic:
         if own:
             return own[0]
     return log.topic(name)
+
+
+def _strange_fields(given: pa.DataType, wanted: pa.DataType, path: str) -> Iterator[str]:
+    """Yield the fields within a type for which another has no place, as `column.field`."""
+    if pa.types.is_struct(given) and pa.types.is_struct(wanted):
+        for each in given:
+            at, index = f"{path}{each.name}", wanted.get_field_index(each.name)
+            if index < 0:
+                yield at
+            else:
+                yield from _strange_fields(each.type, wanted.field(index).type, f"{at}.")
+    elif pa.types.is_map(given) and pa.types.is_map(wanted):
+        yield from _strange_fields(given.key_type, wanted.key_type, path)
+        yield from _strange_fields(given.item_type, wanted.item_type, path)
+    elif hasattr(given, "value_type") and hasattr(wanted, "value_type"):
+        yield from _strange_fields(given.value_type, wanted.value_type, path)
 
 
 def _selected(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
