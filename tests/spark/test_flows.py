@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from csv import writer as csv_writer
 from pathlib import Path
 from typing import Any
 
@@ -183,6 +184,22 @@ def check_names_are_names(spark: SparkSession, log: Any, url: str, folder: Path)
     for missing in (files / "b[12].csv", files / "b{[1],2}.csv", files / "x*"):
         with pytest.raises(sl.InvalidError, match="no such files"):
             jobs.backfill(spark, missing, url, "rows", checkpoint=folder / "four", **options)
+
+
+def test_quotes_in_csv_are_read_as_other_programs_write_them(
+    spark: SparkSession, log: Any, url: str, tmp_path: Path
+) -> None:
+    log.create_topic("rows")
+    names = ['a "b", c', "ends with \\"]
+    with (tmp_path / "good.csv").open("w", newline="") as file:
+        writing = csv_writer(file)
+        writing.writerow(("zip", "name"))
+        writing.writerows((number, name) for number, name in enumerate(names))
+    options: dict[str, Any] = {"file_format": "csv", "select": PLAIN}
+
+    good = tmp_path / "good.csv"
+    jobs.backfill(spark, good, url, "rows", checkpoint=tmp_path / "good", **options)
+    assert sorted(each.key for each in log.read("rows", 0, 0)) == sorted(names)
 
 
 def test_a_file_name_is_no_pattern(spark: SparkSession, log: Any, url: str, tmp_path: Path) -> None:

@@ -27,7 +27,8 @@ InputFormat = Literal["parquet", "csv", "json"]
 _OPTIONS: Final[dict[str, dict[str, Any]]] = {
     "parquet": {},
     # What a file's header does not say is not guessed: 007 stays a text.
-    "csv": {"header": "true", "enforceSchema": "false"},
+    # A quote in a text is doubled, as every other program writes it.
+    "csv": {"header": "true", "enforceSchema": "false", "escape": '"'},
     "json": {},
 }
 _BATCH_FILES: Final = 16
