@@ -304,7 +304,7 @@ static inline PyObject *new_reference(PyObject *object) {
     Py_INCREF(object);
     return object;
 }
-/* Free an object that PyObject_New or PyType_GenericAlloc has made, and let go of its type. */
+/* Free an object that PyObject_New or PyType_GenericAlloc has made, and release its type. */
 static inline void free_object(void *object) {
     PyTypeObject *type = Py_TYPE(object);
     PyObject_Free(object);

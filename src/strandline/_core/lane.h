@@ -39,7 +39,7 @@ typedef struct TailWatch TailWatch;
 /* A tail file in shared memory. */
 typedef struct TailMap {
     char *page;   /* NULL while there is none. */
-    bool is_lost; /* The file gave way: what is in the page is nobody's. */
+    bool is_lost; /* The file was truncated or replaced: the page holds nothing valid. */
     struct TailMap *next;
 } TailMap;
 

@@ -151,7 +151,7 @@ bool lane_try_lock(Lane *lane, bool *is_locked) {
 }
 
 /* Keeps the exception that is set, if one is. What cannot be unlocked is closed, and an
- * OSError of it told to nobody, as in PartitionLock.release. */
+ * OSError of it is dropped, as in PartitionLock.release. */
 void lane_unlock(Lane *lane) {
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);

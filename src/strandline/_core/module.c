@@ -1,4 +1,4 @@
-/* The module, and what it is told by Python. */
+/* The module, and what Python binds to it. */
 #include "receipt.h"
 
 Twins twins;

@@ -74,7 +74,7 @@ class ArrowStreams:
         with self._changed:
             self._is_ended = True
             self._changed.wait_for(lambda: not self._under_way, _WAIT_S)
-            # Arrow lets go of a stream that has ended. Held by the program, it is not pulled at.
+            # Arrow releases a stream that has ended. Held by the program, it is not pulled at.
             while self._clock.monotonic() < self._pulled_at + self._quiet_s:
                 self._changed.wait(_STEP_S)
 

@@ -10,7 +10,7 @@ from strandline.io import Io, OpenMode
 
 
 class OpenFile:
-    """A descriptor that is closed when its last holder lets go of it.
+    """A descriptor that is closed when its last holder releases it.
 
     So that one thread may go on reading a file which another has replaced: a
     descriptor closed under its hands could by then be that of another file.

@@ -101,7 +101,7 @@ class Following:
         return True
 
     def close(self) -> None:
-        """Let go of what it waits at. From any thread."""
+        """Release what it waits at. From any thread."""
         tail, self._tail = self._tail, None
         if tail is not None:
             tail.leave()

@@ -274,7 +274,7 @@ class Pages:
         return record  # type: ignore[no-any-return]
 
     def close(self) -> None:
-        """Let go of what waits at the end. From any thread."""
+        """Release what waits at the end. From any thread."""
         if self._following is not None:
             self._following.close()
 

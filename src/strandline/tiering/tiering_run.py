@@ -116,7 +116,7 @@ class TieringRun:
         lows = {place: self._low(place) for place in places}
         for segment in retire(self._log, self._catalogue, segments, lows, self._opened):
             self.report.deleted += 1
-            self._told(segment, SegmentState.DELETE_FINISHED)
+            self._notify(segment, SegmentState.DELETE_FINISHED)
 
     # --- the table ---
 
@@ -242,7 +242,7 @@ class TieringRun:
         except RefusedError:
             self._join(place, piece)
         else:
-            self._told(segment)
+            self._notify(segment)
             self._finish(segment, piece.content)
 
     def _join(self, place: UserPartition, piece: CopyDraft) -> None:
@@ -278,7 +278,7 @@ class TieringRun:
             return
         self._verified.add(segment.name)
         self._count(segment)
-        self._told(segment, SegmentState.COPY_FINISHED)
+        self._notify(segment, SegmentState.COPY_FINISHED)
 
     def _is_deleted(self, segment: CopiedSegment) -> bool:
         """Whether another process deletes the copy, or has done so."""
@@ -315,7 +315,7 @@ class TieringRun:
             return str(error)
         return None if rows.rows == rows.about.rows else "the number of rows differs"
 
-    # --- letting go ---
+    # --- evicting ---
 
     def evict(self, place: UserPartition, age_s: int | None, bytes_max: int | None) -> None:
         """Let the log go of what lies beyond the limits and has a copy that is right."""
@@ -370,7 +370,7 @@ class TieringRun:
     def _opened(self, url: str) -> ObjectStore:
         return self._store if url == self._store.url else open_store(url)
 
-    def _told(
+    def _notify(
         self, segment: CopiedSegment, state: SegmentState = SegmentState.COPY_STARTED
     ) -> None:
         if self._progress is not None:

@@ -95,7 +95,7 @@ class HandledKeys:
         self._stored.append((receipt.offset, max(each.timestamp_us for each in handled)))
 
     def trim(self, horizon_us: int) -> None:
-        """No record from before `horizon_us` will come: let go of what none can repeat."""
+        """No record from before `horizon_us` will come: drop what none can repeat."""
         before = None
         while self._stored and self._stored[0][1] <= horizon_us - self._window_us:
             before = self._stored.popleft()[0] + 1

@@ -184,7 +184,7 @@ class Drain(Generic[W, R, F, V, S, C]):
         and never longer than `until`.
         """
         if not self.attempt:
-            # Said before the second try: the holder either sees it or has let go.
+            # Said before the second try: the holder either sees it or has released the lock.
             self.drain_pending = True
             if not self.attempt:
                 return

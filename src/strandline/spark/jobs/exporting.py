@@ -112,7 +112,7 @@ def _latest(rows: "DataFrame", tombstone: str) -> "DataFrame":
 
 
 @contextlib.contextmanager
-def _told(spark: "SparkSession", records: int, progress: Progress | None) -> Iterator[None]:
+def _reporting(spark: "SparkSession", records: int, progress: Progress | None) -> Iterator[None]:
     """Report all records in the end, and meanwhile about as many as were read."""
     if progress is None:
         yield
@@ -153,7 +153,7 @@ class _Job:
         rows = self._cut.frame(spark)
         rows = rows.observe(read, sql.count_if(sql.col("_row") == 0).alias("records"))
         made = made(rows).observe(written, sql.count(sql.lit(1)).alias("rows"))
-        with _told(spark, self._cut.records, progress):
+        with _reporting(spark, self._cut.records, progress):
             self._target.write(made, file_format)
         if not self._cut.is_filtered:
             self._check(read.get["records"])

@@ -93,7 +93,7 @@ class AppFolder:
             yield
         finally:
             if fd is not None:
-                # Lets go of the lock, too.
+                # Releases the lock, too.
                 self.io.close(fd)
 
     def _is_in_place(self, fd: int) -> bool:

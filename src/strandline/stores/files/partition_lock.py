@@ -118,7 +118,7 @@ class PartitionLock:
         self._file = self._holder = None
 
     def replace(self, unique: str) -> None:
-        """Put a new lock file, held by us, in place of one whose holder does not let go."""
+        """Put a new lock file, held by us, in place of one whose holder does not release it."""
         self.close_file()
         temporary = f"{self._path}.{unique}.tmp"
         file = OpenFile(self._io, temporary, "create_new")

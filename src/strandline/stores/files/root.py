@@ -209,7 +209,7 @@ def locked(io: Io, clock: Clock, path: str, timeout_s: float) -> Iterator[None]:
 
 
 def _unlock(io: Io, file: OpenFile) -> None:
-    # Closing lets go, too, but an interrupted close may not happen.
+    # Closing releases it, too, but an interrupted close may not happen.
     with contextlib.suppress(OSError):
         io.unlock(file.fd)
     file.close()

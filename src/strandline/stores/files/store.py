@@ -334,7 +334,7 @@ class FileStore:
         lane = self._lanes.lane(topic, partition)
         trimmed = trim(lane.store, low)
         if lane.store.place.reserve.is_scarce():
-            # It lets go of the segment that it synced last.
+            # It releases the segment that it synced last.
             lane.sync()
         return trimmed
 

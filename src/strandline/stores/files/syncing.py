@@ -107,7 +107,7 @@ class Syncing:
         raise UnsettledError("a change of hands was cut short, open the log for writing to end it")
 
     def _follow(self, manifest: Manifest) -> None:
-        """Let go of a segment that the last sync was in, and that was removed since."""
+        """Release a segment that the last sync was in, and that was removed since."""
         last = self._last
         if last is not None and last.manifest.active not in manifest.segments:
             self._synced(self._files.segment(manifest, manifest.active), manifest)

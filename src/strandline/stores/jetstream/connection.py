@@ -30,7 +30,7 @@ from strandline.stores.lost_answer import LostError, NotSentError
 from strandline.values import InvalidError, StrandlineError, UnavailableError
 
 R = TypeVar("R")
-Heard: TypeAlias = Callable[[Msg], None]
+OnMessage: TypeAlias = Callable[[Msg], None]
 """Is called with each message, and does not block."""
 
 #: How long one request may take before it is sent again.
@@ -100,7 +100,7 @@ class NatsConnection:
         self._connect_timeout_s = connect_timeout_s
         self._loop = LoopThread()
         self._client: Client | None = None
-        self._subscriptions: dict[str, tuple[Heard, Subscription | None]] = {}
+        self._subscriptions: dict[str, tuple[OnMessage, Subscription | None]] = {}
         self.max_payload: int = 0
         self.version: tuple[int, int, int] = (0, 0, 0)
         self._answers: dict[str, asyncio.Future[Msg] | asyncio.Queue[Msg | None]] = {}
@@ -240,9 +240,12 @@ class NatsConnection:
         finally:
             self._answers.pop(token, None)
 
-    async def subscribe(self, subject: str, heard: Heard) -> None:
-        """Call `heard` with each message of a subject, until `unsubscribe`, across reconnects."""
-        self._subscriptions[subject] = heard, None
+    async def subscribe(self, subject: str, on_message: OnMessage) -> None:
+        """Call `on_message` with each message of a subject, until `unsubscribe`.
+
+        Also after a reconnect.
+        """
+        self._subscriptions[subject] = on_message, None
         if self._client is not None:
             # Where that fails, the next connection brings it.
             with contextlib.suppress(nats.errors.Error, OSError):
@@ -256,10 +259,10 @@ class NatsConnection:
             with contextlib.suppress(nats.errors.Error, OSError):
                 await subscription.unsubscribe()
 
-    async def ask_all(self, subject: str, heard: Heard) -> None:
-        """Ask every server, and call `heard` with each answer."""
+    async def ask_all(self, subject: str, on_message: OnMessage) -> None:
+        """Ask every server, and call `on_message` with each answer."""
         inbox = f"{self._inbox}.all"
-        await self.subscribe(inbox, heard)
+        await self.subscribe(inbox, on_message)
         await self._send(subject, b"{}", None, inbox)
 
     # --- inside ---
@@ -343,12 +346,12 @@ class NatsConnection:
         self._watching = asyncio.ensure_future(self._watch(client))
 
     async def _begin_subscription(self, client: Client, subject: str) -> None:
-        heard, _ = self._subscriptions[subject]
+        on_message, _ = self._subscriptions[subject]
 
         async def pass_on(message: Msg) -> None:
-            heard(message)
+            on_message(message)
 
-        self._subscriptions[subject] = heard, await client.subscribe(subject, cb=pass_on)
+        self._subscriptions[subject] = on_message, await client.subscribe(subject, cb=pass_on)
 
     def _refuse(self, reason: str) -> None:
         """Have requests fail that the user has no right to send: they get no answer."""

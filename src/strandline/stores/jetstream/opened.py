@@ -144,7 +144,7 @@ async def _servers(connection: NatsConnection) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     is_complete = asyncio.Event()
 
-    def heard(message: Msg) -> None:
+    def on_message(message: Msg) -> None:
         answer = msgspec.json.decode(message.data)
         if isinstance(answer.get("data"), dict) and not answer["data"].get("disabled"):
             found.append(answer["data"])
@@ -154,7 +154,7 @@ async def _servers(connection: NatsConnection) -> list[dict[str, Any]]:
 
     try:
         async with asyncio.timeout(_SERVERS_S):
-            await connection.ask_all(_PING, heard)
+            await connection.ask_all(_PING, on_message)
             await is_complete.wait()
     except (TimeoutError, LostError):
         pass

@@ -13,7 +13,7 @@ from strandline.stores.jetstream.connection import NatsConnection
 from strandline.stores.jetstream.errors import STREAM_NOT_FOUND, ApiRefusedError
 from strandline.stores.jetstream.frames import MessageFrame, decode_frame
 from strandline.stores.jetstream.keyed import KeyedStream, SubjectValue
-from strandline.stores.jetstream.recent import HeardFrame, RecentFrames
+from strandline.stores.jetstream.recent import RecentFrame, RecentFrames
 from strandline.stores.jetstream.streams import LogNames, LogStream, StoredMessage
 from strandline.values import CorruptError, Epoch, Marks, Offset, StrandlineError, Topic
 
@@ -148,18 +148,18 @@ class JetStreamPartition:
         return last
 
     def advance(self, head: StreamHead) -> None:
-        """Take note of an end that this process has brought about, or has heard of."""
+        """Take note of an end that this process has brought about, or was notified of."""
         if self._head is None or head.sequence >= self._head.sequence:
             self._head = head
 
-    def hear(self, message: StoredMessage) -> int:
+    def on_frame(self, message: StoredMessage) -> int:
         """Take note of a frame that the server announced; return where it ends."""
         frame = decode_frame(message, self.stream.name)
         known = self.known_head
         if known is not None and message.sequence > known.sequence:
             self.advance(head_after(frame, message.sequence))
         self.places.note(frame.start, message.sequence)
-        self._recent.add(HeardFrame(message.sequence, frame, len(message.data)))
+        self._recent.add(RecentFrame(message.sequence, frame, len(message.data)))
         self.followers.notice()
         return frame.end
 

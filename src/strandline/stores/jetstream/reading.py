@@ -29,7 +29,7 @@ class FrameReader:
         run = partition.connection.run
         pages = FramePages(
             *(partition.topic, partition.number, kind),
-            lambda start, end: self._heard(start, end) or run(self._page(start, end)),
+            lambda start, end: self._from_announced(start, end) or run(self._page(start, end)),
         )
         self.records: Final = pages.records
         self.pages: Final = pages.pages
@@ -39,7 +39,7 @@ class FrameReader:
         _, frame = await self._partition.locate(offset, self._head)
         return frame.entries(self._kind)[offset - frame.start]
 
-    def _heard(self, start: int, end: int) -> list[StoredRecord]:
+    def _from_announced(self, start: int, end: int) -> list[StoredRecord]:
         """Return the records from `start` on, of those that were announced."""
         if not self._announced or not self._announced[0].start <= start < self._announced[-1].end:
             return []

@@ -13,7 +13,7 @@ _FRAMES_MAX: Final = 256
 _SMALL_BYTES: Final = 4096
 
 
-class HeardFrame(NamedTuple):
+class RecentFrame(NamedTuple):
     """A frame, its place in its stream, and what it counts."""
 
     sequence: int
@@ -26,18 +26,18 @@ class RecentFrames:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._frames: deque[HeardFrame] = deque()
+        self._frames: deque[RecentFrame] = deque()
         self._bytes = 0
 
-    def add(self, heard: HeardFrame) -> None:
-        """Keep a frame, and let go of what is too much."""
+    def add(self, frame: RecentFrame) -> None:
+        """Keep a frame, and drop the oldest beyond the limit."""
         with self._lock:
-            if self._frames and heard.sequence <= self._frames[-1].sequence:
+            if self._frames and frame.sequence <= self._frames[-1].sequence:
                 return
-            if self._frames and heard.sequence != self._frames[-1].sequence + 1:
+            if self._frames and frame.sequence != self._frames[-1].sequence + 1:
                 self._clear()
-            self._frames.append(heard)
-            self._bytes += heard.size_bytes
+            self._frames.append(frame)
+            self._bytes += frame.size_bytes
             while self._bytes > _BYTES_MAX or len(self._frames) > _FRAMES_MAX:
                 self._bytes -= self._frames.popleft().size_bytes
 

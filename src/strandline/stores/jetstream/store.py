@@ -112,7 +112,9 @@ class JetStreamStore:
         self._is_durable = self.capabilities.durability_max is Durability.DURABLE
         self._topics = JetStreamTopics(self._connection, self._keyed, self._names, opened.replicas)
         self._topics.log_id = self.id
-        self._watches = JetStreamWatches(self._connection, self._names, self._end_of, self._hear)
+        self._watches = JetStreamWatches(
+            self._connection, self._names, self._end_of, self._on_frame
+        )
         self._claims = JetStreamClaims(self._connection, self._keyed, self._names)
         self._lock = threading.Lock()
         self._lanes: dict[tuple[UUID, int], JetStreamLane] = {}
@@ -398,10 +400,10 @@ class JetStreamStore:
     def _chain(self, topic: EngineTopic, partition: int) -> Chain:
         return Chain(self.id, topic.topic.id, partition, topic.settings.value_kind)
 
-    def _hear(self, place: JetStreamPlace, message: StoredMessage | None) -> int | None:
+    def _on_frame(self, place: JetStreamPlace, message: StoredMessage | None) -> int | None:
         lane = self._lanes.get((place.topic.id, place.partition))
         if lane is not None and message is not None:
-            return lane.partition.hear(message)
+            return lane.partition.on_frame(message)
         if lane is not None:
             lane.partition.followers.wake()
         return None

@@ -1,4 +1,4 @@
-"""Letting go of records: marks and identities first, then the messages."""
+"""Removing records: marks and identities first, then the messages."""
 
 from typing import NamedTuple
 from uuid import UUID
@@ -15,7 +15,7 @@ from strandline.stores.jetstream.partition import (
 
 
 class ReleasedRecords(NamedTuple):
-    """What is left after records were let go."""
+    """What is left after records were removed."""
 
     marks: PartitionMarks
     head: StreamHead

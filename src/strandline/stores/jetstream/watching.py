@@ -13,7 +13,7 @@ from strandline.stores.jetstream.connection import NatsConnection
 from strandline.stores.jetstream.streams import SEQUENCE, LogNames, StoredMessage
 from strandline.values import StrandlineError, Topic
 
-HeardFrames: TypeAlias = "Callable[[JetStreamPlace, StoredMessage | None], int | None]"
+OnFrame: TypeAlias = "Callable[[JetStreamPlace, StoredMessage | None], int | None]"
 """Takes note of an announced frame, None if it cannot be read; returns where it ends, or None if
 that is not known."""
 
@@ -37,7 +37,7 @@ class JetStreamWatches(Watches[JetStreamPlace, EngineTopic]):
         connection: NatsConnection,
         names: LogNames,
         end: Callable[[JetStreamPlace], int | None],
-        hear: HeardFrames,
+        on_frame: OnFrame,
     ) -> None:
         #: The ends that announcements had, until each is passed on.
         announced: dict[JetStreamPlace, int] = {}
@@ -45,7 +45,7 @@ class JetStreamWatches(Watches[JetStreamPlace, EngineTopic]):
             *(connection.clock, _place),
             # What is stored after it is announced after it.
             lambda place: announced.pop(place, None) or end(place),
-            lambda: JetStreamChanges(connection, names, hear, announced),
+            lambda: JetStreamChanges(connection, names, on_frame, announced),
         )
 
 
@@ -62,21 +62,21 @@ class JetStreamChanges:
         self,
         connection: NatsConnection,
         names: LogNames,
-        hear: HeardFrames,
+        on_frame: OnFrame,
         announced: dict[JetStreamPlace, int],
     ) -> None:
         self._connection = connection
         self._names = names
-        self._hear = hear
+        self._on_frame = on_frame
         self._announced = announced
-        self._heard = threading.Condition()
+        self._condition = threading.Condition()
         self._subjects: set[str] = set()
         self._places: dict[str, set[JetStreamPlace]] = {}
         self._is_woken = False
 
     def add(self, place: JetStreamPlace, /) -> None:
         subject = self._subject(place)
-        with self._heard:
+        with self._condition:
             # Left from when it was watched before.
             self._announced.pop(place, None)
             places = self._places.setdefault(subject, set())
@@ -88,7 +88,7 @@ class JetStreamChanges:
 
     def remove(self, place: JetStreamPlace, /) -> None:
         subject = self._subject(place)
-        with self._heard:
+        with self._condition:
             places = self._places.get(subject, set())
             places.discard(place)
             if places:
@@ -99,9 +99,9 @@ class JetStreamChanges:
 
     def wait(self, timeout_s: float | None = None, /) -> Collection[JetStreamPlace]:
         limit_s = _POLL_S if timeout_s is None else min(timeout_s, _POLL_S)
-        with self._heard:
+        with self._condition:
             if not self._subjects and not self._is_woken:
-                self._heard.wait(limit_s)
+                self._condition.wait(limit_s)
             if self._is_woken:
                 self._is_woken = False
                 return ()
@@ -115,9 +115,9 @@ class JetStreamChanges:
         """Polls are rare enough."""
 
     def wake(self) -> None:
-        with self._heard:
+        with self._condition:
             self._is_woken = True
-            self._heard.notify_all()
+            self._condition.notify_all()
 
     def close(self) -> None:
         """Its subscriptions ended with the last partition, or end with the connection."""
@@ -126,7 +126,7 @@ class JetStreamChanges:
         return self._names.hint(place.topic.id, place.partition)
 
     def _on_hint(self, message: Msg) -> None:
-        with self._heard:
+        with self._condition:
             places = tuple(self._places.get(message.subject, ()))
         if not places:
             return
@@ -136,11 +136,11 @@ class JetStreamChanges:
         if message.data and message.headers is not None:
             with contextlib.suppress(StrandlineError, KeyError, ValueError):
                 stored = StoredMessage(int(message.headers[SEQUENCE]), message.data)
-                end = self._hear(places[0], stored)
+                end = self._on_frame(places[0], stored)
         if end is None:
-            self._hear(places[0], None)
-        with self._heard:
+            self._on_frame(places[0], None)
+        with self._condition:
             if end is not None:
                 self._announced.update(dict.fromkeys(places, end))
             self._subjects.add(message.subject)
-            self._heard.notify_all()
+            self._condition.notify_all()

@@ -30,7 +30,7 @@ from strandline.stores.lost_answer import LostError, NotSentError
 from strandline.values import CorruptError, StrandlineError, UnavailableError, UnknownError
 
 _NAME_BYTES: Final = 16
-#: After how many messages everything is stored again, and these are let go.
+#: After how many messages everything is stored again, and these are deleted.
 _SNAPSHOT_AFTER: Final = 4096
 _POLL_S: Final = 0.25
 _SETTINGS: Final = {
@@ -222,7 +222,7 @@ class KeyedLog:
             return
         found = decode_message(message.value() or b"", self._place.topic, at)
         if at > self._state.next:
-            # What came between was let go, after all of it was stored again here.
+            # What came between was deleted, after all of it was stored again here.
             is_whole = found is not None and found.entries is not None and found.claim == at
             if not is_whole:
                 raise _hole(self._place.topic, self._state.next)

@@ -180,7 +180,7 @@ class KafkaPartition:
             self._marks = -1, self._new
 
     def forget_places(self) -> None:
-        """Search again for where offsets are: messages were let go."""
+        """Search again for where offsets are: messages were deleted."""
         with self._lock:
             self._places.clear()
 

@@ -22,7 +22,7 @@ from strandline.values import StrandlineError
 
 
 class KafkaRelease(NamedTuple):
-    """What is left after records were let go."""
+    """What is left after records were removed."""
 
     marks: KafkaMarks
     end: PartitionEnd

@@ -77,7 +77,7 @@ class KafkaChanges:
         self._clients = clients
         self._announced = announced
         self._find = find
-        self._heard = threading.Condition()
+        self._condition = threading.Condition()
         self._places: dict[
             MessagePlace, tuple[KafkaPartition | RawPartition, set[KafkaWatchPlace]]
         ] = {}
@@ -91,7 +91,7 @@ class KafkaChanges:
         # Where it cannot be found, its reader sees why.
         with contextlib.suppress(StrandlineError):
             partition = self._find(place)
-            with self._heard:
+            with self._condition:
                 # Left from when it was watched before.
                 self._announced.pop(place, None)
                 _, places = self._places.setdefault(partition.place, (partition, set()))
@@ -99,7 +99,7 @@ class KafkaChanges:
                 self._has_moved = True
 
     def remove(self, place: KafkaWatchPlace, /) -> None:
-        with self._heard:
+        with self._condition:
             for each, (_, places) in tuple(self._places.items()):
                 places.discard(place)
                 if not places:
@@ -108,8 +108,8 @@ class KafkaChanges:
 
     def wait(self, timeout_s: float | None = None, /) -> Collection[KafkaWatchPlace]:
         limit_s = _LOOK_S if timeout_s is None else min(timeout_s, _LOOK_S)
-        with self._heard:
-            self._heard.wait_for(lambda: self._changed or self._is_woken, limit_s)
+        with self._condition:
+            self._condition.wait_for(lambda: self._changed or self._is_woken, limit_s)
             if self._is_woken:
                 self._is_woken = False
                 return ()
@@ -121,12 +121,12 @@ class KafkaChanges:
         """Looks are rare enough."""
 
     def wake(self) -> None:
-        with self._heard:
+        with self._condition:
             self._is_woken = True
-            self._heard.notify_all()
+            self._condition.notify_all()
 
     def close(self) -> None:
-        with self._heard:
+        with self._condition:
             self._is_closed = True
 
     # --- on its own thread ---
@@ -147,7 +147,7 @@ class KafkaChanges:
             consumer.close()
 
     def _assign(self, consumer: Consumer) -> None:
-        with self._heard:
+        with self._condition:
             self._has_moved = False
             known = [(place, found.known_end) for place, (found, _) in self._places.items()]
         # One whose end is known goes on from there; of another the next message is enough.
@@ -160,7 +160,7 @@ class KafkaChanges:
 
     def _on_message(self, message: Message) -> None:
         place = MessagePlace(message.topic() or "", message.partition() or 0)
-        with self._heard:
+        with self._condition:
             found = self._places.get(place)
         if found is None:
             return
@@ -171,8 +171,8 @@ class KafkaChanges:
         is_seen = end is not None and end.end > (message.offset() or 0)
         if not is_seen and isinstance(found[0], KafkaPartition):
             found[0].followers.wake()
-        with self._heard:
+        with self._condition:
             if end is not None and is_seen:
                 self._announced.update(dict.fromkeys(found[1], end.next))
             self._changed.add(place)
-            self._heard.notify_all()
+            self._condition.notify_all()

@@ -147,7 +147,7 @@ class PostgresChanges:
             self._pause_s = min(2 * pause_s, _POLL_S)
             return self._changed() if limit_s >= pause_s else ()
         assert connection is not None
-        return self._heard(connection)
+        return self._received(connection)
 
     def _changed(self) -> Collection[WatchedEnd]:
         """Return the partitions that end elsewhere than at the last look, or are gone."""
@@ -165,7 +165,7 @@ class PostgresChanges:
             if place.slot not in self._ends or self._ends[place.slot] != before.get(place.slot)
         ]
 
-    def _heard(self, connection: Connection) -> Collection[WatchedEnd]:
+    def _received(self, connection: Connection) -> Collection[WatchedEnd]:
         try:
             notes = list(connection.notifies(timeout=0))
         except psycopg.Error:

@@ -155,7 +155,7 @@ class Outbox:
                 block.heads = heads
                 connection.execute("COMMIT")
         except sqlite3.Error as error:
-            stored = _told(error, is_committing=block.heads is not None)
+            stored = _translated(error, is_committing=block.heads is not None)
             self._roll_back(block, stored)
             raise stored from error
         self._database.logged_bytes += max(
@@ -249,7 +249,7 @@ def _check_outside(database: Database, connection: sqlite3.Connection) -> None:
         raise InvalidError("this connection never syncs, set PRAGMA synchronous = NORMAL on it")
 
 
-def _told(error: sqlite3.Error, *, is_committing: bool) -> StrandlineError:
+def _translated(error: sqlite3.Error, *, is_committing: bool) -> StrandlineError:
     """Return the error to raise for one at the end of the caller's block."""
     if is_busy(error):
         return InvalidError("a statement of the block is still open, fetch its rows or close it")

@@ -219,7 +219,7 @@ class StoreLock:
             if self._fd is not None:
                 self._io.unlock(self._fd)
         except OSError:
-            # Closing lets go, too.
+            # Closing releases it, too.
             self._close_file()
 
     def _close_file(self) -> None:
