@@ -18,7 +18,7 @@ from strandline.spark.jobs.auditing import AuditReport
 from strandline.spark.source import splits
 from strandline.stores.sqlite.checksum import record_crc
 from strandline.stores.sqlite.schema import OFFSET_BITS
-from strandline.tiering import copying, open_store, tier, tiering
+from strandline.tiering import copying, open_store, tier, tiering_run
 from strandline.tiering.copying import CopyDraft
 from strandline.tiering.parquet import CopiedRows, digest_of, encode
 
@@ -169,7 +169,7 @@ def test_damage_is_named_whosever_it_is(
         return dataclasses.replace(piece, content=content, digest=digest_of(content))
 
     with monkeypatch.context() as patch:
-        patch.setattr(tiering, "read_piece", repeating)
+        patch.setattr(tiering_run, "read_piece", repeating)
         patch.setattr(CopiedRows, "check", lambda *_: None)
         move(log, tmp_path, twice)
 
@@ -209,7 +209,7 @@ def test_copies_that_are_right_by_themselves_have_to_fit_together(
         content = encode(parquet.read_table(pa.BufferReader(piece.content)).to_batches(), about)
         return dataclasses.replace(piece, content=content, digest=digest_of(content))
 
-    monkeypatch.setattr(tiering, "read_piece", forged)
+    monkeypatch.setattr(tiering_run, "read_piece", forged)
     move(log, tmp_path, piece_records=100)
 
     found = shown(jobs.audit(spark, url, ["t"]))
@@ -237,7 +237,7 @@ def test_a_digest_that_is_right_is_no_excuse_for_rows_that_are_not(
         return dataclasses.replace(piece, content=content, digest=digest_of(content))
 
     with monkeypatch.context() as patch:
-        patch.setattr(tiering, "read_piece", faulty)
+        patch.setattr(tiering_run, "read_piece", faulty)
         patch.setattr(CopiedRows, "check", lambda *_: None)
         fill(log, 300, partitions=1)
         move(log, tmp_path, piece_records=100)
