@@ -15,6 +15,7 @@ import argparse
 import hashlib
 import importlib.util
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -46,7 +47,7 @@ def main(arguments: Sequence[str]) -> int:
     is_usual = options.output == LIBRARY
     if is_usual and not options.force and is_built():
         return 0
-    compiler = options.compiler.split() if options.compiler else find_compiler()
+    compiler = shlex.split(options.compiler) if options.compiler else find_compiler()
     if compiler is None:
         return NO_COMPILER
     try:
