@@ -45,6 +45,21 @@ ROWS: Mapping[str, tuple[str, Sequence[str]]] = {
         "from append to a reader in another process, median",
         ("inotify", "sqlite"),
     ),
+    "servers.single.written": (
+        "one event at a time, written, beside servers on this machine",
+        ("redis", "jetstream"),
+    ),
+    "servers.single.durable": ("the same, durable", ("redis", "jetstream")),
+    "servers.sixteen.durable": ("sixteen producers, durable", ("redis", "jetstream")),
+    "servers.tail": ("from append to a reader in another process", ("redis", "jetstream")),
+    "server.append.single16.written": (
+        "`strandline serve`, 16 connections, one event at a time, written",
+        ("redis", "jetstream"),
+    ),
+    "server.append.single16.durable": ("the same, durable", ("redis", "jetstream")),
+    "engine.postgres.single": ("`postgresql:` one event at a time", ("psycopg",)),
+    "engine.jetstream.single": ("`nats:` one event at a time", ("nats-py",)),
+    "engine.kafka.single": ("`kafka:` one event at a time", ("confluent-kafka",)),
     "bytes.hot": ("bytes of an event, hot", ("raw", "sqlite")),
     "bytes.cold": ("bytes of an event, sealed with zstd", ("raw", "rocksdb")),
     "tier.read": ("reading a tiered topic", ("pyarrow",)),
@@ -56,6 +71,11 @@ NAMES = {
     "sqlite": "SQLite",
     "pyarrow": "pyarrow alone",
     "inotify": "a bare file and inotify",
+    "redis": "Redis Streams",
+    "jetstream": "NATS JetStream",
+    "psycopg": "psycopg into a table",
+    "nats-py": "nats-py",
+    "confluent-kafka": "confluent-kafka",
 }
 
 
