@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV_PYTHON := .venv/bin/python
 CHOSEN := $(if $(filter file,$(origin PYTHON)),,--chosen)
 SETUP := "$(PYTHON)" -I -X utf8 tools/setup_env.py $(CHOSEN)
-# What stays together is in conftest.py.
+# What stays together is in tests/scheduling.py.
 PYTEST := $(VENV_PYTHON) -m pytest -n auto --maxprocesses 4 --max-worker-restart 2
 # Tests of pages that are made from the code and from stored figures.
 GENERATED := tests/docs/test_api_pages.py tests/docs/test_cli_page.py \

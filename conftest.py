@@ -4,7 +4,6 @@ of its own. Commands that are only shown are `sh`, or have no language.
 Here is also the Spark session that pages and tests share.
 """
 
-import fnmatch
 import functools
 import gc
 import os
@@ -20,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from sybil import Example, Sybil
 from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser
-from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
 from tests.page_folders import enter_folder, leave_folder
+from tests.scheduling import SPARK, SPARK_PAGES, Together, unit_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -118,13 +117,6 @@ def _is_slow(page: Path) -> bool:
     return page.name in SLOW_PAGES or (page.suffix == ".md" and "```bash" in page.read_text())
 
 
-SPARK_PAGES = [
-    "docs/howto/spark-*.md",
-    "docs/guides/iot-readings.md",
-    "docs/guides/spark-*.md",
-    "docs/tutorial.md",
-]
-
 _pages = Sybil(
     parsers=[PythonCodeBlockParser(), CodeBlockParser(language="bash", evaluator=_run_shell)],
     patterns=["README.md", "docs/*.md", "docs/*/*.md", "docs/*/*/*.md"],
@@ -140,56 +132,6 @@ _spark_pages = Sybil(
     fixtures=["spark"],
 )
 pytest_collect_file = (_pages + _spark_pages).pytest()
-
-
-SPARK = "spark"
-# Tests of Spark that need no session, or processes with one of their own.
-_WITHOUT_SESSION = (
-    *("test_batch_options", "test_cluster", "test_driver_kills", "test_java", "test_pythons"),
-    *("test_rows", "test_sink", "test_sink_fingerprint", "test_sink_kills", "test_sink_options"),
-    *("test_sink_rows", "test_stream_options", "test_spark_pages"),
-    *("test_causes", "test_file_paths", "test_kafka_options", "test_trimmed_topics"),
-)
-
-
-BROWSED = "test_console_screens.py"
-"""Its tests share a browser, whose driver keeps an event loop on the thread of the tests."""
-
-
-ENGINES = ("postgres", "jetstream", "kafka")
-"""The tests of each share its servers."""
-
-
-def unit_of(nodeid: str) -> str:
-    """Return what stays in one process: all that shares Spark, a browser or an engine, a page, or
-    a test alone."""
-    path = nodeid.partition("::")[0]
-    if path.startswith("tests/stores/"):
-        for engine in ENGINES:
-            if f"/{engine}/" in path or ("/test_engine_" in path and f"[{engine}" in nodeid):
-                return engine
-        return nodeid
-    name = path.rpartition("/")[2]
-    if name == BROWSED:
-        return path
-    if path.endswith(".md"):
-        return SPARK if any(fnmatch.fnmatchcase(path, each) for each in SPARK_PAGES) else path
-    return SPARK if SPARK in path and name.removesuffix(".py") not in _WITHOUT_SESSION else nodeid
-
-
-class Together(LoadScopeScheduling):  # type: ignore[misc] # xdist tells no types.
-    """Leaves each unit to one process."""
-
-    def _split_scope(self, nodeid: str) -> str:
-        return unit_of(nodeid)
-
-    def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:
-        super().mark_test_complete(node, item_index, duration)
-        # It would count what is still to be done among all that was ever begun.
-        units = self.assigned_work[node]
-        unit = unit_of(self.registered_collections[node][item_index])
-        if all(units[unit].values()):
-            del units[unit]
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Together:
