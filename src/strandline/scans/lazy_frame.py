@@ -1,6 +1,7 @@
 """A scan as a lazy frame of polars, which evaluates its filters itself.
 
 An Arrow filter would leave out the NaN that polars counts as greater than all numbers.
+Polars misreads decimals of 32 and 64 bits. See design 0104.
 """
 
 import operator
@@ -12,13 +13,15 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 from polars.io.plugins import register_io_source
 
-from strandline.scans.polars_types import for_polars
 from strandline.scans.reading import ScanRead
+from strandline.values.leaf_types import with_leaves
 
 _COMPARISONS: Final[tuple[Callable[[Any, Any], Any], ...]] = (
     *(operator.eq, operator.lt, operator.le, operator.gt, operator.ge),
 )
 _NULL_TESTS: Final = ("is_null", "is_not_null")
+#: More digits polars does not have.
+_DIGITS_MAX: Final = 38
 
 
 def lazy_frame(read: ScanRead, shown: pa.Schema) -> pl.LazyFrame:
@@ -35,7 +38,7 @@ def lazy_frame(read: ScanRead, shown: pa.Schema) -> pl.LazyFrame:
         schema = pa.schema([each for each in shown if each.name in needed] or [shown.field(0)])
         # The first rows are counted before they are filtered.
         wanted = None if n_rows is not None else implied_filter(predicate, schema)
-        left, readable = n_rows, for_polars(schema)
+        left, readable = n_rows, _for_polars(schema)
         for batch in read.batches(schema.names, wanted):
             taken = batch if left is None else batch.slice(0, left)
             frame = pl.DataFrame(taken if readable == schema else taken.cast(readable))
@@ -45,8 +48,19 @@ def lazy_frame(read: ScanRead, shown: pa.Schema) -> pl.LazyFrame:
             if left == 0:
                 return
 
-    empty: Any = pl.from_arrow(for_polars(shown).empty_table())
+    empty: Any = pl.from_arrow(_for_polars(shown).empty_table())
     return register_io_source(frames, schema=empty.schema, is_pure=True)
+
+
+def _for_polars(schema: pa.Schema) -> pa.Schema:
+    """Return the columns with all decimals in 128 bits, also those within others."""
+    return pa.schema([each.with_type(with_leaves(each.type, _readable)) for each in schema])
+
+
+def _readable(arrow: pa.DataType) -> pa.DataType:
+    if pa.types.is_decimal(arrow) and arrow.precision <= _DIGITS_MAX:
+        return pa.decimal128(arrow.precision, arrow.scale)
+    return arrow
 
 
 def implied_filter(predicate: pl.Expr | None, schema: pa.Schema) -> Any:
