@@ -13,7 +13,6 @@ from tests.processes.report import Message
 from tests.processes.stores import open_store, url_in
 from tests.processes.workloads import PARTITIONS, TOPIC
 
-CHANGES_MAX = 200
 RUN_S_MAX = 120.0
 
 Place = tuple[int, int]

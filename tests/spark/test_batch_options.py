@@ -13,8 +13,6 @@ import strandline as sl
 from strandline.spark.options import READ_OPTIONS, STREAM_ONLY
 from tests.spark.as_spark import fill, numbers, rows, source, splits, table
 
-HOUR_US = 3_600_000_000
-
 
 def test_subscribe_names_topics(log: sl.Log, url: str) -> None:
     for number, name in enumerate("abc"):

@@ -15,8 +15,6 @@ from strandline.writes import (
     Coordinator,
     Settings,
     Subscriber,
-    Update,
-    WriteReceipt,
     WriteView,
 )
 
@@ -190,9 +188,7 @@ class KeyedFlusher:
 Frozen: TypeAlias = tuple[Row, ...]
 KeyedCoordinator: TypeAlias = Coordinator[Put, int, Frozen, Mapping[str, int], Frozen, Context]
 KeyedChannel: TypeAlias = Channel[Put, int]
-KeyedReceipt: TypeAlias = WriteReceipt[int]
 KeyedView: TypeAlias = WriteView[Mapping[str, int], Frozen, Frozen]
-KeyedUpdate: TypeAlias = Update[Mapping[str, int], Frozen, Frozen]
 KeyedSubscriber: TypeAlias = Subscriber[Mapping[str, int], Frozen, Frozen]
 
 

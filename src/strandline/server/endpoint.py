@@ -48,11 +48,6 @@ class Endpoint:
         """What the OpenAPI document calls it."""
         return self.answer.__name__
 
-    @property
-    def needs_body(self) -> bool:
-        """Whether a request has a body."""
-        return bool(self.body)
-
 
 def endpoint(
     method: Method, path: str, scope: TokenScope | None, **more: Any
