@@ -178,6 +178,7 @@ class Consumer(Stream[Delivery]):
         consumer of this name reads one of them. What raises changes nothing.
         """
         wanted = self._checked(partitions)
+        self._subscription.check_open()
         self._rebalancing.assign(wanted)
         self._redriven.assign(wanted)
 
@@ -311,6 +312,7 @@ class Consumer(Stream[Delivery]):
         may: LeaseLostError for others.
         """
         partition, offset = check_whole("partition", partition), check_whole("offset", offset)
+        self._subscription.check_open()
         generation = self._rebalancing.entered.get(partition)
         if generation is None and partition in self._rebalancing.left:
             raise self._settlement.lost(partition)
