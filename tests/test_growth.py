@@ -30,6 +30,7 @@ FEW, MANY = 300, 1_200
 #: What a value may cost among many, compared with its cost among few.
 GROWTH_MAX = 1.3
 PARTITIONS = 4
+EVENT = sl.Event("sale", {"n": 1})
 
 Call = Callable[[], object]
 Case = Callable[[Log, int], Call]
@@ -53,6 +54,11 @@ def append_keyed(log: Log, count: int) -> Call:
 def append_to_one_partition(log: Log, count: int) -> Call:
     log.create_topic("t")
     return partial(log.append_many, "t", events(count))
+
+
+def append_to_each_partition(log: Log, count: int) -> Call:
+    log.create_topic("t", partitions=count // 2)
+    return lambda: [log.append("t", EVENT, partition=n) for n in range(count // 2)]
 
 
 def append_columns(log: Log, count: int) -> Call:
@@ -155,6 +161,19 @@ def subscribe(log: Log, count: int) -> Call:
     return follow
 
 
+def subscribe_to_topics(log: Log, count: int) -> Call:
+    names = [f"t-{number}" for number in range(count // 2)]
+    for name in names:
+        log.create_topic(name)
+
+    def follow() -> None:
+        with log.subscribe(names) as stream:
+            for name in names:
+                stream.assignment.remove(0, topic=name)
+
+    return follow
+
+
 def acknowledge_each(log: Log, count: int) -> Call:
     filled(log, count // 10)
 
@@ -202,7 +221,7 @@ def drop_topics(log: Log, count: int) -> Call:
 
 def consumers(log: Log, count: int) -> Call:
     filled(log, 1)
-    for number in range(count // 20):
+    for number in range(count // 4):
         log.ack("t", f"consumer-{number}", 0, 1)
     return lambda: log.consumers("t")
 
@@ -254,10 +273,11 @@ def transact(log: Log, count: int) -> Call:
 CASES: dict[str, Case] = {
     case.__name__: case
     for case in (
-        *(append_keyed, append_to_one_partition, append_columns, append_bytes_with_keys),
-        *(append_once, append_again, append_sequences, append_with_proof),
-        *(append_within_retention, receipts, receipts_of_repeats, receipts_of_many_partitions),
-        *(read, read_in_pages, read_batches, verify, subscribe, acknowledge_each),
+        *(append_keyed, append_to_one_partition, append_to_each_partition),
+        *(append_columns, append_bytes_with_keys, append_once, append_again, append_sequences),
+        *(append_with_proof, append_within_retention, subscribe_to_topics, receipts),
+        *(receipts_of_repeats, receipts_of_many_partitions, read, read_in_pages),
+        *(read_batches, verify, subscribe, acknowledge_each),
         *(trim, trim_each, topics, drop_topics, consumers, publish, replay, fold, transact),
     )
 }

@@ -15,7 +15,7 @@ from strandline.log.lags import ConsumerCursor, consumer_lag, holds_retention, s
 from strandline.log.ranges import check_kept, check_not_beyond
 from strandline.log.registering import registered_at
 from strandline.log.store import PartitionState, Store, StoredTopic
-from strandline.log.stored_groups import group_key, load_group
+from strandline.log.stored_groups import group_among, group_key
 from strandline.log.stored_queues import queue_key
 from strandline.values import (
     ConflictError,
@@ -227,12 +227,12 @@ class ConsumerCursors:
 
     def lags(self, topic: StoredTopic, tenant: Tenant | None) -> Sequence[ConsumerLag]:
         """Return the tenant's consumers, sorted by name and partition."""
+        kept, now_us = self._store.keys(topic), self._clock.now_us()
         found = [
             consumer_lag(self._store, topic, cursor, group, now_us)
-            for now_us in [self._clock.now_us()]
-            for consumer in self._all(topic)
+            for consumer in _consumers(kept)
             if consumer.tenant == tenant
-            for group in [load_group(self._store, topic, tenant, consumer.name)]
+            for group in [group_among(kept, tenant, consumer.name)]
             for cursor in consumer.cursors
             # One of a partition that was added a moment ago comes with the next call.
             if cursor.partition < topic.settings.partitions
@@ -347,9 +347,7 @@ class ConsumerCursors:
         return Offset(cursor.offset)
 
     def _all(self, topic: StoredTopic) -> Iterator[StoredConsumer]:
-        for key, raw in self._store.keys(topic).items():
-            if (found := _of_key(key, raw)) is not None:
-                yield found
+        return _consumers(self._store.keys(topic))
 
 
 def _settled_epoch_id(gaps: Gaps, state: PartitionState) -> UUID | None:
@@ -394,6 +392,12 @@ def _of_key(key: str, raw: bytes) -> StoredConsumer | None:
         return None
     tenant, _, name = key.removeprefix(_PREFIX).partition("/")
     return _load(raw, Tenant(tenant) if tenant else None, name)
+
+
+def _consumers(kept: Mapping[str, bytes]) -> Iterator[StoredConsumer]:
+    for key, raw in kept.items():
+        if (found := _of_key(key, raw)) is not None:
+            yield found
 
 
 def _loaded(raw: bytes | None, tenant: Tenant | None, name: str) -> StoredConsumer:

@@ -142,12 +142,17 @@ class TopicCounts:
 
     def take_counts(self) -> TopicCounts:
         """Count what the appenders have counted, and return the counts."""
-        for appender in tuple(self.appenders.values()):
+        for partition in tuple(self.appenders):
+            self.take_counts_of(partition)
+        return self
+
+    def take_counts_of(self, partition: int) -> None:
+        """Count what the appender of one partition has counted."""
+        if (appender := self.appenders.get(partition)) is not None:
             appends, records, size_bytes = appender.take_counts()
             self.appends += appends
             self.records += records
             self.bytes += size_bytes
-        return self
 
 
 @dataclass(slots=True)

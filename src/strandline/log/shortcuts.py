@@ -61,11 +61,11 @@ class Shortcuts:
         entry: Any = known if len(each) == 1 else each
         if known is not None and entry is self.appenders.get(name) and not known.is_closed:
             return
-        counts.take_counts()
+        counts.take_counts_of(number)
         made = lane.shortcuts[number].appender(
             *((Receipt, receipts_of), self._clock, number, self._levels, self._bytes_max)
         )
         if made is not None:
             each[number] = counts.appenders[number] = made
-            lane.allow_appenders()
+            lane.allow_appender(made)
             self.appenders[name] = made if len(each) == 1 else each

@@ -4,13 +4,12 @@ One value for each group, replaced by compare-and-set: who the members are, and 
 holds which partition. Its cursors lie beside it, each with the generation of its holder.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final, Self
 
 import msgspec
 from msgspec.structs import replace
 
-from strandline.log.store import Store, StoredTopic
 from strandline.values import CorruptError, Tenant
 
 GROUPS_PREFIX = "groups/"
@@ -142,8 +141,6 @@ def decode_group(raw: bytes | None, tenant: Tenant | None, name: str) -> StoredG
     return stored
 
 
-def load_group(
-    store: Store[StoredTopic], topic: StoredTopic, tenant: Tenant | None, name: str
-) -> StoredGroup:
-    """Return the group as it is now."""
-    return decode_group(store.get_key(topic, group_key(tenant, name)), tenant, name)
+def group_among(kept: Mapping[str, bytes], tenant: Tenant | None, name: str) -> StoredGroup:
+    """Return the group as it is in all that the keyed area of its topic has."""
+    return decode_group(kept.get(group_key(tenant, name)), tenant, name)

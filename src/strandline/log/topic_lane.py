@@ -91,6 +91,11 @@ class TopicLane:
         if not is_same:
             self.appenders = [None] * self.partitions
 
+    def allow_appender(self, made: "Appender | EventAppender") -> None:
+        """Let one that is new append until the next look, too."""
+        is_same = len(self.appenders) == self.partitions
+        made.fresh_until = self.fresh_until if is_same else 0.0
+
     def turn(self) -> int:
         """Return the next turn."""
         return next(self.turns)

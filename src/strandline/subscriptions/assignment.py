@@ -44,6 +44,9 @@ class Assignment:
         self._log = log
         self._durable_only = durable_only
         self._topics = topics
+        self._named: dict[str, list[Topic]] = {}
+        for each in topics:
+            self._named.setdefault(each.name, []).append(each)
         self._cursors = cursors
         self._watch = watch
         self._lock = lock
@@ -142,9 +145,11 @@ class Assignment:
         return checked_place(self._topics, wanted, partition)
 
     def _topic(self, name: TopicName | None) -> Topic:
-        wanted = str.__str__(name) if isinstance(name, str) else name
-        is_one = wanted is None or isinstance(wanted, str | Topic)
-        found = [topic for topic in self._topics if is_one and wanted in (None, topic, topic.name)]
+        if isinstance(name, Topic) and name in self._topics:
+            return name
+        found = self._named.get(str.__str__(name), []) if isinstance(name, str) else []
+        if name is None:
+            found = list(self._topics)
         if len(found) == 1:
             return found[0]
         raise InvalidError(
