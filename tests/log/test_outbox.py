@@ -303,9 +303,11 @@ def test_what_would_end_the_transaction_is_refused_and_it_goes_on(path: str, log
         with pytest.raises(InvalidError, match="leave it to commit"), connection:
             pass
         for statement in ("COMMIT", "END", "ROLLBACK", "BEGIN"):
-            with pytest.raises(sqlite3.DatabaseError, match="not authorized"):
+            with pytest.raises(InvalidError, match="leave it to commit"):
                 connection.execute(statement)
-        with pytest.raises(sqlite3.DatabaseError, match="not authorized"):
+            with pytest.raises(InvalidError, match="leave it to commit"):
+                connection.cursor().execute(statement)
+        with pytest.raises(InvalidError, match="leave it to commit"):
             connection.cursor().executescript("CREATE TABLE other (id)")
         log.append("orders", CREATED)
 

@@ -50,6 +50,12 @@ def _not_yours(table: str) -> InvalidError:
     )
 
 
+def _ends_with_block(call: str) -> InvalidError:
+    return InvalidError(
+        "the transaction ends with its block: leave it to commit, raise to roll back", call=call
+    )
+
+
 class BlockCursor(sqlite3.Cursor):
     """A cursor that says why a statement was refused."""
 
@@ -66,6 +72,10 @@ class BlockCursor(sqlite3.Cursor):
         with self.connection.explaining():
             return super().executemany(sql, parameters)
 
+    def executescript(self, sql_script: str, /) -> Self:
+        self.connection.check("executescript")
+        return super().executescript(sql_script)
+
 
 class BlockConnection(sqlite3.Connection):
     """A connection to the log's file for the length of a block.
@@ -79,7 +89,7 @@ class BlockConnection(sqlite3.Connection):
     is_ours = False
     """Whether the statements that follow are the log's."""
     _pid = 0
-    _refused: str | None = None
+    _refused: InvalidError | None = None
     _before_append: tuple[Callable[[], object], ...] = ()
 
     def before_append(self, call: Callable[[], object]) -> None:
@@ -115,14 +125,14 @@ class BlockConnection(sqlite3.Connection):
 
     @contextlib.contextmanager
     def explaining(self) -> Iterator[None]:
-        """Return which table a refused statement was about."""
+        """Raise the reason for which a statement was refused."""
         self._refused = None
         try:
             yield
         except sqlite3.DatabaseError as error:
             if self._refused is None:
                 raise
-            raise _not_yours(self._refused) from error
+            raise self._refused from error
 
     def lend(self) -> None:
         """Leave it to the caller."""
@@ -136,19 +146,19 @@ class BlockConnection(sqlite3.Connection):
         self.set_authorizer(None)
 
     def commit(self) -> None:
-        self._check("commit")
+        self.check("commit")
         super().commit()
 
     def rollback(self) -> None:
-        self._check("rollback")
+        self.check("rollback")
         super().rollback()
 
     def close(self) -> None:
-        self._check("close")
+        self.check("close")
         super().close()
 
     def executescript(self, sql_script: str, /) -> sqlite3.Cursor:
-        self._check("executescript")
+        self.check("executescript")
         return super().executescript(sql_script)
 
     def deserialize(self, *data: Any, **options: Any) -> None:
@@ -165,15 +175,13 @@ class BlockConnection(sqlite3.Connection):
         return super().blobopen(table, *place, **options)
 
     def __enter__(self) -> Self:
-        self._check("with")
+        self.check("with")
         return super().__enter__()
 
-    def _check(self, call: str) -> None:
+    def check(self, call: str) -> None:
+        """Raise InvalidError for a call that would end the block's transaction."""
         if self.is_lent:
-            raise InvalidError(
-                "the transaction ends with its block: leave it to commit, raise to roll back",
-                call=call,
-            )
+            raise _ends_with_block(call)
 
     def _check_whole(self, call: str) -> None:
         if self.is_lent:
@@ -184,17 +192,20 @@ class BlockConnection(sqlite3.Connection):
 
     def _authorize(self, action: int, first: str | None, second: str | None, *_: str | None) -> int:
         # Called when a statement is prepared, so that it costs nothing for one that is known.
-        if action == sqlite3.SQLITE_TRANSACTION or os.getpid() != self._pid:
+        if os.getpid() != self._pid:
+            return sqlite3.SQLITE_DENY
+        if action == sqlite3.SQLITE_TRANSACTION:
+            self._refused = _ends_with_block(first or "")
             return sqlite3.SQLITE_DENY
         if self.is_ours:
             return sqlite3.SQLITE_OK
         if action in _CHANGES:
             for name in (first, second):
                 if name is not None and is_ours(name):
-                    self._refused = name
+                    self._refused = _not_yours(name)
                     return sqlite3.SQLITE_DENY
         if action == sqlite3.SQLITE_PRAGMA and (first or "").lower() == "writable_schema":
-            self._refused = "sqlite_schema"
+            self._refused = _not_yours("sqlite_schema")
             return sqlite3.SQLITE_DENY
         return sqlite3.SQLITE_OK
 
