@@ -49,6 +49,8 @@ def test_the_uri_of_a_path_names_that_path(tmp_path: Path) -> None:
         ("sqlite:file:events.db?mode=memory", "sqlite:PATH"),
         ("sqlite:///events.db?mode=ro", "options"),
         ("file:///events#part", "options"),
+        ("file:events?mode=ro", "pass mode"),
+        ("sqlite:events.db?mode=ro&cache=shared", "pass mode"),
         ("file:", "path is missing"),
         ("file:///", "path is missing"),
         ("sqlite:", "path is missing"),

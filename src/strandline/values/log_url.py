@@ -1,6 +1,7 @@
 """The URL of a log, taken apart: one reading of it for every part of the package."""
 
 import os
+import re
 from typing import Final, NamedTuple
 from urllib.parse import unquote
 
@@ -11,6 +12,8 @@ SCHEMES: Final = ("memory", "file", "sqlite")
 #: What the error says for a path where there is nothing.
 NO_LOG: Final = "there is no log here, mode='write' or `strandline create` makes one"
 _MEMORY = ":memory:"
+#: Taken as it stands, a log would be made at `events?mode=ro`, and opened to be written.
+_OPTIONS = re.compile(r"\?\w+=")
 
 
 class LogUrl(NamedTuple):
@@ -87,6 +90,11 @@ def _without_options(url: str, path: str) -> str:
 
 
 def _checked(url: str, path: str) -> str:
+    if _OPTIONS.search(url):
+        raise InvalidError(
+            "this URL has options, which a log does not take, pass mode and the like to open",
+            url=url,
+        )
     if not path.strip("/"):
         raise InvalidError(
             "the path is missing, use file:DIRECTORY or sqlite:DATABASE, or memory:", url=url
