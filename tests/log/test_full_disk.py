@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import json
 import shlex
 import shutil
 import subprocess
@@ -175,6 +176,26 @@ def test_on_a_disk_that_is_full_consumers_ack_and_trim_and_drop_make_room(
 
     assert ran.stdout.split() == ["acked", "trimmed", "dropped"], ran.stderr
     assert ran.returncode == 0, ran.stderr
+
+
+@pytest.mark.slow
+def test_a_copy_that_finds_no_room_says_so_once(mount: Path, tmp_path: Path) -> None:
+    with Log(FileStore(str(tmp_path / "source"))) as log:
+        log.create_topic("orders")
+        for number in range(40):
+            log.append_many("orders", [event(number, 1000)] * 1000)
+    copy = ["-m", "strandline", "copy", f"file:{tmp_path}/source", f"sqlite:{mount}/copy.db"]
+
+    ran = subprocess.run(
+        in_small_mount(mount, [sys.executable, *copy, "--json"]),
+        capture_output=True,
+        check=False,
+        text=True,
+        timeout=300,
+    )
+
+    assert ran.returncode == 4, ran.stderr
+    assert json.loads(ran.stderr)["error"]["class"] == "FullError"
 
 
 def open_files(under: Path) -> list[str]:

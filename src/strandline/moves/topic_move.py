@@ -1,5 +1,6 @@
 """One topic, copied through the port of two stores. See design 0099."""
 
+import contextlib
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any, Final, cast
@@ -27,6 +28,7 @@ from strandline.values import (
     Offset,
     Partition,
     ProofFinding,
+    StrandlineError,
 )
 
 #: How many appends are on their way at once: a store combines them.
@@ -112,10 +114,11 @@ class TopicMove:
         self, number: int, requests: Iterator[AppendRequest], progress: Callable[[int], None]
     ) -> None:
         waiting: deque[tuple[Outcome, int]] = deque()
+        level = min(_WRITTEN, self._target.capabilities.durability_max)
 
         def finish() -> None:
             outcome, count = waiting.popleft()
-            outcome.wait(min(_WRITTEN, self._target.capabilities.durability_max))
+            outcome.wait(level)
             progress(count)
 
         try:
@@ -126,9 +129,14 @@ class TopicMove:
                 waiting.append((outcome, len(request.drafts)))
                 if len(waiting) >= _WINDOW:
                     finish()
-        finally:
             while waiting:
                 finish()
+        except BaseException:
+            # Those that follow failed by the same cause, or are stored.
+            for outcome, _ in waiting:
+                with contextlib.suppress(StrandlineError):
+                    outcome.wait(level)
+            raise
 
     def keys(self, cursors: ConsumerCursors) -> None:
         """Have the same consumers at the same offsets, and the same values by key."""
