@@ -64,6 +64,18 @@ def test_a_value_of_which_only_some_pieces_were_written_is_none(tmp_path: Path) 
             assert [record.value for record in again.read("rows", 0, 0)] == [batch(0), batch(2)]
 
 
+def test_a_value_that_was_written_is_no_longer_in_memory(tmp_path: Path) -> None:
+    large = pa.RecordBatch.from_pydict({"number": list(range(500_000))})
+    with file_log(str(tmp_path / "log")) as log:
+        log.create_topic("rows", value_kind=ValueKind.BATCH)
+        log.append("rows", batch(0))
+        before = pa.total_allocated_bytes()
+
+        log.append("rows", large)
+
+        assert pa.total_allocated_bytes() - before < large.nbytes // 2
+
+
 def test_many_events_at_once_count_as_large_as_one_by_one(tmp_path: Path) -> None:
     events = [Event("order.created", {"note": "smörgås" * n}, key=f"ö-{n}") for n in range(200)]
     with file_log(str(tmp_path / "log")) as log:

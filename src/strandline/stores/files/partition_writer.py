@@ -408,6 +408,8 @@ class PartitionWriter:
         if self._notify.partitions:
             keep(self.files, owned.manifest.active, (first, start), frozen)
             self._notify(self.files, frozen.next, durable_only=False)
+        # The coordinator keeps what it flushed last, and would keep the memory of its values.
+        frozen.chunks.clear()
 
     def sync(self) -> None:
         try:
