@@ -75,6 +75,23 @@ async def every(stream: Any) -> list[Any]:
     return [item async for item in stream]
 
 
+@pytest.mark.parametrize("partitions", [None, [0]], ids=["a group", "by hand"])
+def test_a_closed_consumer_moves_no_cursor_and_takes_no_partition(
+    log: sl.Log, partitions: list[int] | None
+) -> None:
+    closed = log.consumer("orders", "worker", partitions=partitions)
+    closed.close()
+
+    with pytest.raises(sl.ClosedError):
+        closed.seek(0, 4)
+    with pytest.raises(sl.ClosedError):
+        closed.assign([0])
+
+    assert log.cursor("orders", "worker", 0) == 0
+    with log.consumer("orders", "worker", partitions=[0]) as next_one:
+        assert [each.record.offset for each in next_one.fetch(10)] == list(range(10))
+
+
 def test_a_watch_that_hides_its_end_is_found_out(log: sl.Log) -> None:
     with (
         mock.patch.object(LocalWatch, "is_closed", new=False),

@@ -361,32 +361,6 @@ def test_a_closed_consumer_ends_its_loop(log: Log, clock: FakeClock) -> None:
         reader.next(0.0)
 
 
-def in_a_group(log: Log, clock: FakeClock) -> Consumer:
-    return Consumer(log, "orders", "billing", clock=clock)
-
-
-def by_hand(log: Log, clock: FakeClock) -> Consumer:
-    return Consumer(log, "orders", "billing", partitions=[0], clock=clock)
-
-
-@pytest.mark.parametrize("made", [in_a_group, by_hand])
-def test_a_closed_consumer_moves_no_cursor_and_takes_no_partition(
-    log: Log, clock: FakeClock, made: Callable[[Log, FakeClock], Consumer]
-) -> None:
-    fill(log, "orders", 0, 5)
-    closed = made(log, clock)
-    closed.close()
-
-    with pytest.raises(ClosedError):
-        closed.seek(0, 4)
-    with pytest.raises(ClosedError):
-        closed.assign([0])
-
-    assert log.cursor("orders", "billing", 0) == 0
-    with by_hand(log, clock) as next_one:
-        assert offsets(deliveries(next_one, 5)) == [0, 1, 2, 3, 4]
-
-
 @pytest.mark.parametrize("deliveries_max", [0, -1, True, 1.5])
 def test_deliveries_max_is_at_least_one(log: Log, deliveries_max: Any) -> None:
     with pytest.raises(InvalidError):

@@ -72,7 +72,7 @@ class BlockCursor(sqlite3.Cursor):
         with self.connection.explaining():
             return super().executemany(sql, parameters)
 
-    def executescript(self, sql_script: str, /) -> Self:
+    def executescript(self, sql_script: str, /) -> sqlite3.Cursor:
         self.connection.check("executescript")
         return super().executescript(sql_script)
 
