@@ -32,6 +32,10 @@ class EndOfFrames(Protocol):
     def value(self) -> bytes | None:
         """The chain's value there; None in a topic without a proof."""
 
+    @property
+    def bytes_total(self) -> int:
+        """What all records count that there ever were."""
+
 
 class AddedIdentities:
     """Implements IdentityIndex over what is stored, and keeps apart what is about to be."""

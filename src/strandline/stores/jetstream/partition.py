@@ -2,12 +2,12 @@
 
 import asyncio
 from typing import Final, NamedTuple
-from uuid import UUID
 
 import msgspec
 
 from strandline.log.store import PartitionState, dropped
 from strandline.stores.frame_following import FrameFollowers
+from strandline.stores.frame_marks import FrameMarks
 from strandline.stores.frame_places import FramePlaces
 from strandline.stores.jetstream.connection import NatsConnection
 from strandline.stores.jetstream.errors import STREAM_NOT_FOUND, ApiRefusedError
@@ -15,21 +15,12 @@ from strandline.stores.jetstream.frames import MessageFrame, decode_frame
 from strandline.stores.jetstream.keyed import KeyedStream, SubjectValue
 from strandline.stores.jetstream.recent import RecentFrame, RecentFrames
 from strandline.stores.jetstream.streams import LogNames, LogStream, StoredMessage
-from strandline.values import CorruptError, Epoch, Marks, Offset, StrandlineError, Topic
+from strandline.values import CorruptError, StrandlineError, Topic
 
 
-class PartitionMarks(msgspec.Struct, array_like=True, frozen=True):
+class PartitionMarks(FrameMarks, array_like=True, frozen=True):
     """What is stored of a partition beside its frames."""
 
-    low: int
-    #: The oldest offset that is stored here.
-    oldest: int
-    #: What the records before `oldest` count.
-    bytes_before: int
-    #: Of a topic with a proof: the chain's value before `oldest`.
-    anchor: bytes | None
-    #: Number, id and start.
-    epochs: list[tuple[int, UUID, int]]
     #: Up to which frame the stored identities reach, and how many pieces they are in.
     identity_sequence: int = 0
     identity_pieces: int = 0
@@ -120,12 +111,7 @@ class JetStreamPartition:
     async def state(self, *, is_durable: bool) -> PartitionState:
         """Return the partition as it is now."""
         marks, head = await self.ends()
-        high = max(head.next, marks.oldest)
-        durable = high if is_durable else marks.low
-        epochs = [Epoch(number, each, Offset(start)) for number, each, start in marks.epochs]
-        return PartitionState(
-            Marks(Offset(marks.low), Offset(high), Offset(durable)), Offset(marks.oldest), epochs
-        )
+        return marks.state(head, is_durable=is_durable)
 
     # --- the end ---
 

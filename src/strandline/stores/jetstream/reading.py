@@ -26,7 +26,7 @@ class FrameReader:
         self._kind = kind
         #: Frames that need not be asked for.
         self._announced = announced
-        run = partition.connection.run
+        self._run = run = partition.connection.run
         pages = FramePages(
             *(partition.topic, partition.number, kind),
             lambda start, end: self._from_announced(start, end) or run(self._page(start, end)),
@@ -34,9 +34,9 @@ class FrameReader:
         self.records: Final = pages.records
         self.pages: Final = pages.pages
 
-    async def one(self, offset: int) -> StoredRecord:
+    def one(self, offset: int) -> StoredRecord:
         """Return the entry at an offset that is kept."""
-        _, frame = await self._partition.locate(offset, self._head)
+        _, frame = self._run(self._partition.locate(offset, self._head))
         return frame.entries(self._kind)[offset - frame.start]
 
     def _from_announced(self, start: int, end: int) -> list[StoredRecord]:

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import hashlib
 import os
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 from uuid import UUID
@@ -15,19 +14,20 @@ from strandline.clock import Clock, SystemClock
 from strandline.log.chain import Chain
 from strandline.log.claims import ConsumerPlace
 from strandline.log.columns import RecordBatches
-from strandline.log.history import History, Piece
+from strandline.log.history import History
 from strandline.log.identities import IdentityState
 from strandline.log.local_watch import LocalWatch
 from strandline.log.loop_thread import LoopOutcome
 from strandline.log.metrics import StoreMetrics
-from strandline.log.open_state import closed_log
 from strandline.log.ranges import ReadRange, check_range
 from strandline.log.record_batches import record_batches
 from strandline.log.results import TopicName
 from strandline.log.store import AppendRequest, DroppedError, PartitionState, Trimmed
 from strandline.stores.closing import close_each
+from strandline.stores.engine_lanes import EngineLanes
 from strandline.stores.engine_topic import EngineTopic
 from strandline.stores.frame_following import FrameFollower
+from strandline.stores.frame_marks import frame_history, frame_segments
 from strandline.stores.frame_pages import FrameSpan
 from strandline.stores.jetstream.address import SYSTEM_VARIABLE, parse_address
 from strandline.stores.jetstream.claims import JetStreamClaim, JetStreamClaims
@@ -40,7 +40,8 @@ from strandline.stores.jetstream.reading import FrameReader
 from strandline.stores.jetstream.streams import LogNames, StoredMessage
 from strandline.stores.jetstream.topics import JetStreamTopics
 from strandline.stores.jetstream.trimming import begin_at, release
-from strandline.stores.jetstream.watching import JetStreamPlace, JetStreamWatches
+from strandline.stores.jetstream.watching import JetStreamWatches
+from strandline.stores.topic_ends import TopicEnd, ends_of
 from strandline.values import (
     CorruptError,
     Durability,
@@ -116,9 +117,7 @@ class JetStreamStore:
             self._connection, self._names, self._end_of, self._on_frame
         )
         self._claims = JetStreamClaims(self._connection, self._keyed, self._names)
-        self._lock = threading.Lock()
-        self._lanes: dict[tuple[UUID, int], JetStreamLane] = {}
-        self._is_closed = False
+        self._lanes = EngineLanes(self._new_lane)
 
     # --- topics ---
 
@@ -157,17 +156,8 @@ class JetStreamStore:
 
     def drop_topic(self, topic: EngineTopic) -> None:
         self._connection.run(self._topics.drop(topic))
-        with self._lock:
-            gone = [place for place in self._lanes if place[0] == topic.topic.id]
-            lanes = [self._lanes.pop(place) for place in gone]
-        close_each(lane.close for lane in lanes)
-        self._watches.notify_dropped(
-            [
-                JetStreamPlace(topic.topic, number, only)
-                for number in range(topic.settings.partitions)
-                for only in (False, True)
-            ]
-        )
+        self._lanes.close_topic(topic)
+        self._watches.notify_dropped(ends_of(topic))
 
     # --- records ---
 
@@ -181,7 +171,7 @@ class JetStreamStore:
         *,
         may_wait: bool = True,
     ) -> LoopOutcome:
-        lane = self._lane(topic, partition)
+        lane = self._lanes.lane(topic, partition)
         return lane.append(request, level, timeout_s, may_wait=may_wait)
 
     def marks(self, topic: EngineTopic, partition: int) -> Marks:
@@ -210,60 +200,32 @@ class JetStreamStore:
     ) -> tuple[FrameReader, FrameSpan]:
         found = self._partition(topic, partition)
         marks, head, announced = self._connection.run(found.ends_for(wanted.start))
-        high = max(head.next, marks.oldest)
-        durable = high if self._is_durable else marks.low
-        public = Marks(Offset(marks.low), Offset(high), Offset(durable))
+        public = marks.public(head, is_durable=self._is_durable)
         stop = check_range(wanted, public, marks.oldest, topic.topic, partition)
         reader = FrameReader(found, head, topic.settings.value_kind, announced)
         return reader, FrameSpan(wanted.start, stop, wanted.bytes_max)
 
     def history(self, topic: EngineTopic, partition: int, start: int, end: int | None) -> History:
-        found, settings = self._partition(topic, partition), topic.settings
-        marks, head = self._connection.run(found.ends())
-        reader = FrameReader(found, head, settings.value_kind)
-        low = max(start, marks.oldest)
-        high = max(low, head.next if end is None else min(end, head.next))
-        anchor = marks.anchor
-        if settings.proof and low > marks.oldest:
-            anchor = None
-            if low <= head.next:
-                anchor = self._connection.run(reader.one(low - 1)).value
-        pieces = (
-            Piece([each], each.value)
-            for page in reader.pages(FrameSpan(low, high))
-            for each in page
-        )
+        found = self._partition(topic, partition)
+        ends = self._connection.run(found.ends())
+        reader = FrameReader(found, ends[1], topic.settings.value_kind)
         chain = self._chain(topic, partition)
-        return History(Partition(partition), low, high, chain, anchor, settings.proof, pieces)
+        return frame_history(topic, chain, ends, reader, (Partition(partition), start, end))
 
     def segments(self, topic: EngineTopic, partition: int) -> Sequence[Segment]:
-        found = self._partition(topic, partition)
-        while True:
-            marks, head = self._connection.run(found.ends())
-            if marks.oldest >= head.next:
-                return []
-            reader = FrameReader(found, head, topic.settings.value_kind)
-            try:
-                oldest = self._connection.run(reader.one(marks.oldest))
-            except CorruptError:
-                if self._connection.run(found.ends())[0].oldest == marks.oldest:
-                    raise
-                # A trim in between.
-                continue
-            size = head.bytes_total - marks.bytes_before
-            run = Offset(marks.oldest), Offset(head.next), size, oldest.timestamp_us, head.last_us
-            return [Segment(*run, is_sealed=False, location=None)]
+        found, kind = self._partition(topic, partition), topic.settings.value_kind
+        return frame_segments(
+            lambda: self._connection.run(found.ends()), lambda head: FrameReader(found, head, kind)
+        )
 
     def trim(self, topic: EngineTopic, partition: int, low: int) -> Trimmed:
-        lane = self._lane(topic, partition)
+        lane = self._lanes.lane(topic, partition)
         done = self._connection.run(release(lane.partition, lane.identities, low, low))
-        high = max(done.head.next, done.marks.oldest)
-        durable = high if self._is_durable else done.marks.low
-        marks = Marks(Offset(done.marks.low), Offset(high), Offset(durable))
+        marks = done.marks.public(done.head, is_durable=self._is_durable)
         return Trimmed(marks, is_released=done.is_released)
 
     def evict(self, topic: EngineTopic, partition: int, before: int) -> Offset:
-        lane = self._lane(topic, partition)
+        lane = self._lanes.lane(topic, partition)
         done = self._connection.run(release(lane.partition, lane.identities, 0, before))
         return Offset(done.marks.oldest)
 
@@ -274,7 +236,7 @@ class JetStreamStore:
         """What is acknowledged is as durable as the servers can make it."""
 
     def identities(self, topic: EngineTopic, partition: int) -> IdentityState:
-        lane = self._lane(topic, partition)
+        lane = self._lanes.lane(topic, partition)
 
         async def look() -> IdentityState:
             known = await lane.identities.catch_up(await lane.partition.head())
@@ -291,7 +253,7 @@ class JetStreamStore:
         anchor: bytes | None,
         identities: IdentityState,
     ) -> None:
-        lane = self._lane(topic, partition)
+        lane = self._lanes.lane(topic, partition)
         self._connection.run(begin_at(lane.partition, start, anchor, identities))
         lane.identities.forget()
 
@@ -371,46 +333,32 @@ class JetStreamStore:
     def close(self) -> None:
         if self._connection.state.is_inherited:
             return
-        with self._lock:
-            self._is_closed = True
-            # They stay: a second close waits for them, too, before it ends the connection.
-            lanes = tuple(self._lanes.values())
         steps = (self._connection.close, self._claims.close, self._watches.close)
-        close_each((*steps, *(lane.close for lane in lanes)))
+        close_each((*steps, *self._lanes.closings()))
 
     # --- inside ---
-
-    def _lane(self, topic: EngineTopic, partition: int) -> JetStreamLane:
-        place = topic.topic.id, partition
-        return self._lanes.get(place) or self._new_lane(topic, partition)
 
     def _new_lane(self, topic: EngineTopic, partition: int) -> JetStreamLane:
         own = JetStreamPartition(self._connection, self._keyed, self._names, topic.topic, partition)
         chain = self._chain(topic, partition)
-        lane = JetStreamLane(own, chain, self.capabilities.durability_max)
-        with self._lock:
-            if self._is_closed:
-                raise closed_log()
-            # Another thread may have been first.
-            return self._lanes.setdefault((topic.topic.id, partition), lane)
+        return JetStreamLane(own, chain, self.capabilities.durability_max)
 
     def _partition(self, topic: EngineTopic, partition: int) -> JetStreamPartition:
-        return self._lane(topic, partition).partition
+        return self._lanes.lane(topic, partition).partition
 
     def _chain(self, topic: EngineTopic, partition: int) -> Chain:
         return Chain(self.id, topic.topic.id, partition, topic.settings.value_kind)
 
-    def _on_frame(self, place: JetStreamPlace, message: StoredMessage | None) -> int | None:
-        lane = self._lanes.get((place.topic.id, place.partition))
+    def _on_frame(self, place: TopicEnd, message: StoredMessage | None) -> int | None:
+        lane = self._lanes.known(place.topic, place.partition)
         if lane is not None and message is not None:
             return lane.partition.on_frame(message)
         if lane is not None:
             lane.partition.followers.wake()
         return None
 
-    def _end_of(self, place: JetStreamPlace) -> int | None:
-        with self._lock:
-            lane = self._lanes.get((place.topic.id, place.partition))
+    def _end_of(self, place: TopicEnd) -> int | None:
+        lane = self._lanes.known(place.topic, place.partition)
         with contextlib.suppress(DroppedError):
             if lane is not None:
                 return self._connection.run(lane.partition.head()).next

@@ -3,7 +3,7 @@
 import contextlib
 import threading
 from collections.abc import Callable, Collection
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
 from nats.aio.msg import Msg
 
@@ -11,9 +11,10 @@ from strandline.log.watches import Watches
 from strandline.stores.engine_topic import EngineTopic
 from strandline.stores.jetstream.connection import NatsConnection
 from strandline.stores.jetstream.streams import SEQUENCE, LogNames, StoredMessage
-from strandline.values import StrandlineError, Topic
+from strandline.stores.topic_ends import TopicEnd, topic_end
+from strandline.values import StrandlineError
 
-OnFrame: TypeAlias = "Callable[[JetStreamPlace, StoredMessage | None], int | None]"
+OnFrame: TypeAlias = "Callable[[TopicEnd, StoredMessage | None], int | None]"
 """Takes note of an announced frame, None if it cannot be read; returns where it ends, or None if
 that is not known."""
 
@@ -21,36 +22,24 @@ that is not known."""
 _POLL_S: Final = 1.0
 
 
-class JetStreamPlace(NamedTuple):
-    """A partition, and which of its ends is watched."""
-
-    topic: Topic
-    partition: int
-    durable_only: bool
-
-
-class JetStreamWatches(Watches[JetStreamPlace, EngineTopic]):
+class JetStreamWatches(Watches[TopicEnd, EngineTopic]):
     """The watches of a log on JetStream."""
 
     def __init__(
         self,
         connection: NatsConnection,
         names: LogNames,
-        end: Callable[[JetStreamPlace], int | None],
+        end: Callable[[TopicEnd], int | None],
         on_frame: OnFrame,
     ) -> None:
         #: The ends that announcements had, until each is passed on.
-        announced: dict[JetStreamPlace, int] = {}
+        announced: dict[TopicEnd, int] = {}
         super().__init__(
-            *(connection.clock, _place),
+            *(connection.clock, topic_end),
             # What is stored after it is announced after it.
             lambda place: announced.pop(place, None) or end(place),
             lambda: JetStreamChanges(connection, names, on_frame, announced),
         )
-
-
-def _place(topic: EngineTopic, partition: int, durable_only: bool) -> JetStreamPlace:
-    return JetStreamPlace(topic.topic, partition, durable_only)
 
 
 class JetStreamChanges:
@@ -63,7 +52,7 @@ class JetStreamChanges:
         connection: NatsConnection,
         names: LogNames,
         on_frame: OnFrame,
-        announced: dict[JetStreamPlace, int],
+        announced: dict[TopicEnd, int],
     ) -> None:
         self._connection = connection
         self._names = names
@@ -71,10 +60,10 @@ class JetStreamChanges:
         self._announced = announced
         self._condition = threading.Condition()
         self._subjects: set[str] = set()
-        self._places: dict[str, set[JetStreamPlace]] = {}
+        self._places: dict[str, set[TopicEnd]] = {}
         self._is_woken = False
 
-    def add(self, place: JetStreamPlace, /) -> None:
+    def add(self, place: TopicEnd, /) -> None:
         subject = self._subject(place)
         with self._condition:
             # Left from when it was watched before.
@@ -86,7 +75,7 @@ class JetStreamChanges:
             with contextlib.suppress(StrandlineError):
                 self._connection.run(self._connection.subscribe(subject, self._on_hint))
 
-    def remove(self, place: JetStreamPlace, /) -> None:
+    def remove(self, place: TopicEnd, /) -> None:
         subject = self._subject(place)
         with self._condition:
             places = self._places.get(subject, set())
@@ -97,7 +86,7 @@ class JetStreamChanges:
         with contextlib.suppress(StrandlineError):
             self._connection.run(self._connection.unsubscribe(subject))
 
-    def wait(self, timeout_s: float | None = None, /) -> Collection[JetStreamPlace]:
+    def wait(self, timeout_s: float | None = None, /) -> Collection[TopicEnd]:
         limit_s = _POLL_S if timeout_s is None else min(timeout_s, _POLL_S)
         with self._condition:
             if not self._subjects and not self._is_woken:
@@ -122,7 +111,7 @@ class JetStreamChanges:
     def close(self) -> None:
         """Its subscriptions ended with the last partition, or end with the connection."""
 
-    def _subject(self, place: JetStreamPlace) -> str:
+    def _subject(self, place: TopicEnd) -> str:
         return self._names.hint(place.topic.id, place.partition)
 
     def _on_hint(self, message: Msg) -> None:

@@ -1,13 +1,13 @@
 """Frames: what one message of a partition holds, and which of them count. See design 0114."""
 
 from typing import Final, NamedTuple
-from uuid import UUID
 
 import msgspec
 from confluent_kafka import Message
 
 from strandline.log.identities import IdentityState
 from strandline.log.record_lists import StoredRecord
+from strandline.stores.frame_marks import FrameMarks
 from strandline.stores.frame_records import FrameIdentity, FrameRecord, stored_records
 from strandline.values import CorruptError, ValueKind
 
@@ -18,24 +18,10 @@ NO_NAME: Final = b""
 NAME_BYTES: Final = 16
 
 
-class KafkaMarks(msgspec.Struct, array_like=True, frozen=True):
-    """What is known of a partition besides its records."""
-
-    low: int
-    #: The oldest offset that is stored here.
-    oldest: int
-    #: What the records before `oldest` count.
-    bytes_before: int
-    #: Of a topic with a proof: the chain's value before `oldest`.
-    anchor: bytes | None
-    #: Number, id and start.
-    epochs: list[tuple[int, UUID, int]]
-
-
 class Checkpoint(msgspec.Struct, array_like=True, frozen=True):
     """What a frame without records stores: all that the frames before it are needed for."""
 
-    marks: KafkaMarks
+    marks: FrameMarks
     identities: IdentityState
     #: Of the last record, which may be gone.
     last_us: int

@@ -12,6 +12,7 @@ from confluent_kafka import Message
 from strandline.log.chain import Chain
 from strandline.log.store import PartitionState, dropped
 from strandline.stores.frame_following import FrameFollowers
+from strandline.stores.frame_marks import FrameMarks
 from strandline.stores.frame_places import FramePlaces
 from strandline.stores.kafka.clients import KafkaClients
 from strandline.stores.kafka.errors import (
@@ -23,7 +24,6 @@ from strandline.stores.kafka.fetching import MessagePlace
 from strandline.stores.kafka.frames import (
     NO_NAME,
     KafkaFrame,
-    KafkaMarks,
     PartitionEnd,
     PlacedFrame,
     end_after,
@@ -31,7 +31,7 @@ from strandline.stores.kafka.frames import (
 )
 from strandline.stores.kafka.tries import KafkaTries
 from strandline.stores.lost_answer import LostError
-from strandline.values import CorruptError, Epoch, Marks, Offset, StrandlineError, Topic
+from strandline.values import CorruptError, StrandlineError, Topic
 
 R = TypeVar("R")
 
@@ -61,7 +61,7 @@ class KafkaPartition:
         self.topic = topic
         self._is_there = is_there
         epoch = 0, uuid5(topic.id, str(place.number)), 0
-        self._new = KafkaMarks(0, 0, 0, None if chain is None else chain.origin, [epoch])
+        self._new = FrameMarks(0, 0, 0, None if chain is None else chain.origin, [epoch])
         self._lock = threading.Lock()
         self._end: PartitionEnd | None = None
         #: The last frames that count, without a gap, and how many bytes they are.
@@ -71,7 +71,7 @@ class KafkaPartition:
         self._names: dict[bytes, int] = {}
         self._places = FramePlaces()
         self.followers: Final = FrameFollowers()
-        self._marks: tuple[int, KafkaMarks] = -1, self._new
+        self._marks: tuple[int, FrameMarks] = -1, self._new
         #: Rises each time that everything was forgotten.
         self.lives: int = 0
 
@@ -217,7 +217,7 @@ class KafkaPartition:
 
     # --- marks ---
 
-    def marks(self, end: PartitionEnd) -> KafkaMarks:
+    def marks(self, end: PartitionEnd) -> FrameMarks:
         """Return the marks at an end that was just seen; GoneError if there are newer ones."""
         at, marks = self._marks
         if at == end.checkpoint:
@@ -231,7 +231,7 @@ class KafkaPartition:
             self._marks = max(self._marks, (end.checkpoint, saved.marks), key=lambda each: each[0])
         return saved.marks
 
-    def ends(self) -> tuple[KafkaMarks, PartitionEnd]:
+    def ends(self) -> tuple[FrameMarks, PartitionEnd]:
         """Return the marks and the end as they are now."""
         while True:
             end = self.end()
@@ -243,8 +243,7 @@ class KafkaPartition:
     def state(self, *, is_durable: bool) -> PartitionState:
         """Return the partition as it is now."""
         marks, end = self.ends()
-        epochs = [Epoch(number, each, Offset(start)) for number, each, start in marks.epochs]
-        return PartitionState(public_marks(marks, end, is_durable), Offset(marks.oldest), epochs)
+        return marks.state(end, is_durable=is_durable)
 
     # --- frames ---
 
@@ -386,10 +385,3 @@ class KafkaPartition:
             topic=self.topic.name,
             partition=number,
         )
-
-
-def public_marks(marks: KafkaMarks, end: PartitionEnd, is_durable: bool) -> Marks:
-    """Return the marks as a caller sees them."""
-    high = max(end.next, marks.oldest)
-    durable = high if is_durable else marks.low
-    return Marks(Offset(marks.low), Offset(high), Offset(durable))

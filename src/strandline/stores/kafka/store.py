@@ -1,7 +1,6 @@
 """A log's bytes on Kafka. See design 0114."""
 
 import contextlib
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
@@ -13,20 +12,21 @@ from strandline.clock import Clock, SystemClock
 from strandline.log.chain import Chain
 from strandline.log.claims import ConsumerPlace
 from strandline.log.columns import RecordBatches
-from strandline.log.history import History, Piece
+from strandline.log.history import History
 from strandline.log.identities import IdentityState
 from strandline.log.local_watch import LocalWatch
 from strandline.log.loop_thread import LoopOutcome
 from strandline.log.metrics import StoreMetrics
-from strandline.log.open_state import closed_log
 from strandline.log.ranges import ReadRange, check_range
 from strandline.log.record_batches import record_batches, source_batches
 from strandline.log.results import TopicName
 from strandline.log.sources import check_has_no_holes
 from strandline.log.store import AppendRequest, DroppedError, PartitionState, Trimmed, dropped
 from strandline.stores.closing import close_each
+from strandline.stores.engine_lanes import EngineLanes
 from strandline.stores.engine_topic import EngineTopic
 from strandline.stores.frame_following import FrameFollower
+from strandline.stores.frame_marks import frame_history, frame_segments
 from strandline.stores.frame_pages import FrameSpan
 from strandline.stores.kafka.address import parse_address
 from strandline.stores.kafka.changes import KeyCondition, KeyedEntry, KeyPut
@@ -42,12 +42,13 @@ from strandline.stores.kafka.names import (
     keys_of_topic,
 )
 from strandline.stores.kafka.opened import capabilities, form_of, open_keyed, open_log
-from strandline.stores.kafka.partition import KafkaPartition, public_marks
+from strandline.stores.kafka.partition import KafkaPartition
 from strandline.stores.kafka.raw_partition import RawPartition
 from strandline.stores.kafka.reading import KafkaFrameReader
 from strandline.stores.kafka.topics import KafkaTopics
 from strandline.stores.kafka.trimming import begin_at, release
-from strandline.stores.kafka.watching import KafkaWatches, KafkaWatchPlace
+from strandline.stores.kafka.watching import KafkaWatches
+from strandline.stores.topic_ends import TopicEnd, both_ends, ends_of
 from strandline.values import (
     CorruptError,
     Durability,
@@ -111,9 +112,7 @@ class KafkaStore:
         self._watches = KafkaWatches(clients, self._watched_partition, self._end_of)
         self._claims = KafkaClaims(clients, keyed)
         self._executor = ThreadPoolExecutor(_APPENDS_AT_ONCE, "strandline-appends")
-        self._lock = threading.Lock()
-        self._lanes: dict[tuple[UUID, int], KafkaLane] = {}
-        self._is_closed = False
+        self._lanes = EngineLanes(self._new_lane)
 
     # --- topics ---
 
@@ -151,14 +150,8 @@ class KafkaStore:
 
     def drop_topic(self, topic: EngineTopic) -> None:
         self._topics.drop(topic)
-        with self._lock:
-            places = [place for place in self._lanes if place[0] == topic.topic.id]
-            gone = [self._lanes.pop(place) for place in places]
-        close_each(lane.close for lane in gone)
-        numbers = range(topic.settings.partitions)
-        self._watches.notify_dropped(
-            [KafkaWatchPlace(topic.topic, each, only) for each in numbers for only in (False, True)]
-        )
+        self._lanes.close_topic(topic)
+        self._watches.notify_dropped(ends_of(topic))
 
     # --- records ---
 
@@ -172,7 +165,7 @@ class KafkaStore:
         *,
         may_wait: bool = True,
     ) -> LoopOutcome:
-        lane = self._lane(topic, partition)
+        lane = self._lanes.lane(topic, partition)
         return lane.append(request, level, timeout_s, may_wait=may_wait)
 
     def marks(self, topic: EngineTopic, partition: int) -> Marks:
@@ -210,52 +203,31 @@ class KafkaStore:
     ) -> tuple[KafkaFrameReader, FrameSpan]:
         found = self._partition(topic, partition)
         marks, end = found.ends()
-        public = public_marks(marks, end, self._is_durable)
+        public = marks.public(end, is_durable=self._is_durable)
         stop = check_range(wanted, public, marks.oldest, topic.topic, partition)
         reader = KafkaFrameReader(found, end, topic.settings.value_kind)
         return reader, FrameSpan(wanted.start, stop, wanted.bytes_max)
 
     def history(self, topic: EngineTopic, partition: int, start: int, end: int | None) -> History:
         check_has_no_holes(topic, "a history")
-        found, is_proved = self._partition(topic, partition), topic.settings.proof
-        marks, last = found.ends()
-        reader = KafkaFrameReader(found, last, topic.settings.value_kind)
-        low = max(start, marks.oldest)
-        high = max(low, last.next if end is None else min(end, last.next))
-        anchor = marks.anchor
-        if is_proved and low > marks.oldest:
-            anchor = reader.one(low - 1).value if low <= last.next else None
-        pages = reader.pages(FrameSpan(low, high))
-        pieces = (Piece([each], each.value) for page in pages for each in page)
-        chain = self._chain(topic, partition)
-        return History(Partition(partition), low, high, chain, anchor, is_proved, pieces)
+        found, chain = self._partition(topic, partition), self._chain(topic, partition)
+        ends = found.ends()
+        reader = KafkaFrameReader(found, ends[1], topic.settings.value_kind)
+        return frame_history(topic, chain, ends, reader, (Partition(partition), start, end))
 
     def segments(self, topic: EngineTopic, partition: int) -> Sequence[Segment]:
         if topic.settings.source is not None:
             return []
-        found = self._partition(topic, partition)
-        while True:
-            marks, end = found.ends()
-            if marks.oldest >= end.next:
-                return []
-            try:
-                oldest = KafkaFrameReader(found, end, topic.settings.value_kind).one(marks.oldest)
-            except CorruptError:
-                if found.ends()[0].oldest == marks.oldest:
-                    raise
-                # A trim in between.
-                continue
-            run = Offset(marks.oldest), Offset(end.next), end.bytes_total - marks.bytes_before
-            stamps = oldest.timestamp_us, end.last_us
-            return [Segment(*run, *stamps, is_sealed=False, location=None)]
+        found, kind = self._partition(topic, partition), topic.settings.value_kind
+        return frame_segments(found.ends, lambda end: KafkaFrameReader(found, end, kind))
 
     def trim(self, topic: EngineTopic, partition: int, low: int) -> Trimmed:
-        lane = self._lane(topic, partition)
+        lane = self._lanes.lane(topic, partition)
         marks, end, is_released = release(lane.partition, lane.identities, low, low)
-        return Trimmed(public_marks(marks, end, self._is_durable), is_released=is_released)
+        return Trimmed(marks.public(end, is_durable=self._is_durable), is_released=is_released)
 
     def evict(self, topic: EngineTopic, partition: int, before: int) -> Offset:
-        lane = self._lane(topic, partition)
+        lane = self._lanes.lane(topic, partition)
         return Offset(release(lane.partition, lane.identities, 0, before).marks.oldest)
 
     def sync(self, topic: EngineTopic, partition: int) -> None:
@@ -265,7 +237,7 @@ class KafkaStore:
         """What is acknowledged is as durable as the brokers can make it."""
 
     def identities(self, topic: EngineTopic, partition: int) -> IdentityState:
-        lane = self._lane(topic, partition)
+        lane = self._lanes.lane(topic, partition)
         while True:
             try:
                 return lane.identities.state(lane.partition.end(), self._clock.now_us())
@@ -280,7 +252,7 @@ class KafkaStore:
         anchor: bytes | None,
         identities: IdentityState,
     ) -> None:
-        lane = self._lane(topic, partition)
+        lane = self._lanes.lane(topic, partition)
         begin_at(lane.partition, start, anchor, identities)
         lane.identities.forget()
 
@@ -352,35 +324,23 @@ class KafkaStore:
     def close(self) -> None:
         if self._clients.state.is_inherited:
             return
-        with self._lock:
-            self._is_closed = True
-            # They stay: a second close waits for them, too, before it ends the clients.
-            lanes = tuple(self._lanes.values())
+        lanes = self._lanes.closings()
         # Last to first: what was accepted is finished before the clients end.
         steps = (self._keyed.close, self._clients.close, self._claims.close, self._watches.close)
-        close_each((*steps, self._executor.shutdown, *(lane.close for lane in lanes)))
+        close_each((*steps, self._executor.shutdown, *lanes))
 
     # --- inside ---
 
-    def _lane(self, topic: EngineTopic, partition: int) -> KafkaLane:
-        place = topic.topic.id, partition
-        return self._lanes.get(place) or self._new_lane(topic, partition)
-
     def _new_lane(self, topic: EngineTopic, partition: int) -> KafkaLane:
         own, chain = self._new_partition(topic, partition), self._chain(topic, partition)
-        places = [KafkaWatchPlace(topic.topic, partition, only) for only in (False, True)]
+        places = both_ends(topic.topic, partition)
 
         def notify(end: int) -> None:
             for place in places:
                 self._watches.notify(place, end)
 
         level = self.capabilities.durability_max
-        lane = KafkaLane(own, chain, level, self._executor, notify)
-        with self._lock:
-            if self._is_closed:
-                raise closed_log()
-            # Another thread may have been first.
-            return self._lanes.setdefault((topic.topic.id, partition), lane)
+        return KafkaLane(own, chain, level, self._executor, notify)
 
     def _new_partition(self, topic: EngineTopic, partition: int) -> KafkaPartition:
         topic_id = topic.topic.id
@@ -390,7 +350,7 @@ class KafkaStore:
         return KafkaPartition(self._clients, place, topic.topic, chain, lambda: is_there(topic_id))
 
     def _partition(self, topic: EngineTopic, partition: int) -> KafkaPartition:
-        return self._lane(topic, partition).partition
+        return self._lanes.lane(topic, partition).partition
 
     def _chain(self, topic: EngineTopic, partition: int) -> Chain:
         return Chain(self.id, topic.topic.id, partition, topic.settings.value_kind)
@@ -398,8 +358,8 @@ class KafkaStore:
     def _raw(self, topic: EngineTopic, partition: int) -> RawPartition:
         return self._topics.raw.partition(topic, partition)
 
-    def _watched_partition(self, place: KafkaWatchPlace) -> KafkaPartition | RawPartition:
-        known = self._lanes.get((place.topic.id, place.partition))
+    def _watched_partition(self, place: TopicEnd) -> KafkaPartition | RawPartition:
+        known = self._lanes.known(place.topic, place.partition)
         if known is not None:
             return known.partition
         topic = self.find_topic_id(place.topic.id)
@@ -409,7 +369,7 @@ class KafkaStore:
             return self._raw(topic, place.partition)
         return self._partition(topic, place.partition)
 
-    def _end_of(self, place: KafkaWatchPlace) -> int | None:
+    def _end_of(self, place: TopicEnd) -> int | None:
         with contextlib.suppress(DroppedError):
             found = self._watched_partition(place)
             return found.next() if isinstance(found, RawPartition) else found.end().next

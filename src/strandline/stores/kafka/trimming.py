@@ -7,12 +7,12 @@ import msgspec
 
 from strandline.log.identities import Identities, IdentityState
 from strandline.log.moved import check_unused
+from strandline.stores.frame_marks import FrameMarks
 from strandline.stores.kafka.errors import GoneError
 from strandline.stores.kafka.frames import (
     NAME_BYTES,
     Checkpoint,
     KafkaFrame,
-    KafkaMarks,
     PartitionEnd,
 )
 from strandline.stores.kafka.identities import KafkaIdentities
@@ -24,7 +24,7 @@ from strandline.values import StrandlineError
 class KafkaRelease(NamedTuple):
     """What is left after records were removed."""
 
-    marks: KafkaMarks
+    marks: FrameMarks
     end: PartitionEnd
     is_released: bool
 
@@ -59,7 +59,7 @@ def begin_at(
         marks, end = partition.ends()
         check_unused(end.next)
         own = anchor if marks.anchor is not None else None
-        begun = KafkaMarks(start, start, 0, own, marks.epochs)
+        begun = FrameMarks(start, start, 0, own, marks.epochs)
         kept = Identities.of(identities, start).state()
         if _store(partition, end._replace(next=start, value=own), begun, kept):
             return
@@ -89,7 +89,7 @@ def save(partition: KafkaPartition, identities: KafkaIdentities) -> None:
 
 
 def _store(
-    partition: KafkaPartition, end: PartitionEnd, marks: KafkaMarks, known: IdentityState
+    partition: KafkaPartition, end: PartitionEnd, marks: FrameMarks, known: IdentityState
 ) -> bool:
     saved = Checkpoint(marks, known, end.last_us, end.value)
     frame = KafkaFrame(
@@ -103,8 +103,8 @@ def _store(
 
 
 def _moved(
-    partition: KafkaPartition, marks: KafkaMarks, end: PartitionEnd, target: int
-) -> KafkaMarks:
+    partition: KafkaPartition, marks: FrameMarks, end: PartitionEnd, target: int
+) -> FrameMarks:
     """Return the marks of a partition whose oldest record is at `target`."""
     if target == marks.oldest:
         return marks
@@ -115,10 +115,10 @@ def _moved(
         gone = frame.records[: target - frame.start]
         bytes_before = frame.bytes_before + sum(each.size_bytes for each in gone)
         anchor = gone[-1].chained
-    return KafkaMarks(marks.low, target, bytes_before, anchor, marks.epochs)
+    return FrameMarks(marks.low, target, bytes_before, anchor, marks.epochs)
 
 
-def _delete(partition: KafkaPartition, marks: KafkaMarks, end: PartitionEnd) -> bool:
+def _delete(partition: KafkaPartition, marks: FrameMarks, end: PartitionEnd) -> bool:
     """Remove messages that are not needed; False if the first has older records, too."""
     if end.checkpoint < 0:
         return True

@@ -3,7 +3,7 @@
 import contextlib
 import threading
 from collections.abc import Callable, Collection
-from typing import Final, NamedTuple
+from typing import Final
 
 from confluent_kafka import OFFSET_END, Consumer, KafkaException, Message, TopicPartition
 
@@ -13,7 +13,8 @@ from strandline.stores.kafka.clients import KafkaClients
 from strandline.stores.kafka.fetching import MessagePlace
 from strandline.stores.kafka.partition import KafkaPartition
 from strandline.stores.kafka.raw_partition import RawPartition
-from strandline.values import StrandlineError, Topic
+from strandline.stores.topic_ends import TopicEnd, topic_end
+from strandline.values import StrandlineError
 
 #: A consumer may miss messages, for example while its broker restarts.
 _LOOK_S: Final = 1.0
@@ -28,39 +29,27 @@ _SETTINGS: Final = {
 }
 
 
-class KafkaWatchPlace(NamedTuple):
-    """A partition, and which of its ends is watched."""
-
-    topic: Topic
-    partition: int
-    durable_only: bool
-
-
-FindPartition = Callable[[KafkaWatchPlace], KafkaPartition | RawPartition]
+FindPartition = Callable[[TopicEnd], KafkaPartition | RawPartition]
 """Returns what a process knows of a partition."""
 
 
-class KafkaWatches(Watches[KafkaWatchPlace, EngineTopic]):
+class KafkaWatches(Watches[TopicEnd, EngineTopic]):
     """The watches of a log on Kafka."""
 
     def __init__(
         self,
         clients: KafkaClients,
         find: FindPartition,
-        end: Callable[[KafkaWatchPlace], int | None],
+        end: Callable[[TopicEnd], int | None],
     ) -> None:
         #: The ends that messages had, until each is passed on.
-        announced: dict[KafkaWatchPlace, int] = {}
+        announced: dict[TopicEnd, int] = {}
         super().__init__(
-            *(clients.clock, _watched),
+            *(clients.clock, topic_end),
             # What is stored after it comes after it.
             lambda place: announced.pop(place, None) or end(place),
             lambda: KafkaChanges(clients, find, announced),
         )
-
-
-def _watched(topic: EngineTopic, partition: int, durable_only: bool) -> KafkaWatchPlace:
-    return KafkaWatchPlace(topic.topic, partition, durable_only)
 
 
 class KafkaChanges:
@@ -72,22 +61,20 @@ class KafkaChanges:
         self,
         clients: KafkaClients,
         find: FindPartition,
-        announced: dict[KafkaWatchPlace, int],
+        announced: dict[TopicEnd, int],
     ) -> None:
         self._clients = clients
         self._announced = announced
         self._find = find
         self._condition = threading.Condition()
-        self._places: dict[
-            MessagePlace, tuple[KafkaPartition | RawPartition, set[KafkaWatchPlace]]
-        ] = {}
+        self._places: dict[MessagePlace, tuple[KafkaPartition | RawPartition, set[TopicEnd]]] = {}
         self._changed: set[MessagePlace] = set()
         self._is_woken = self._is_closed = False
         #: Whether the consumer is to follow other partitions than it does.
         self._has_moved = False
         threading.Thread(target=self._follow, name="strandline-hints", daemon=True).start()
 
-    def add(self, place: KafkaWatchPlace, /) -> None:
+    def add(self, place: TopicEnd, /) -> None:
         # Where it cannot be found, its reader sees why.
         with contextlib.suppress(StrandlineError):
             partition = self._find(place)
@@ -98,7 +85,7 @@ class KafkaChanges:
                 places.add(place)
                 self._has_moved = True
 
-    def remove(self, place: KafkaWatchPlace, /) -> None:
+    def remove(self, place: TopicEnd, /) -> None:
         with self._condition:
             for each, (_, places) in tuple(self._places.items()):
                 places.discard(place)
@@ -106,7 +93,7 @@ class KafkaChanges:
                     del self._places[each]
                     self._has_moved = True
 
-    def wait(self, timeout_s: float | None = None, /) -> Collection[KafkaWatchPlace]:
+    def wait(self, timeout_s: float | None = None, /) -> Collection[TopicEnd]:
         limit_s = _LOOK_S if timeout_s is None else min(timeout_s, _LOOK_S)
         with self._condition:
             self._condition.wait_for(lambda: self._changed or self._is_woken, limit_s)

@@ -31,7 +31,8 @@ from strandline.stores.remote.connection import RemoteConnection
 from strandline.stores.remote.evaluating import RemoteEvaluation
 from strandline.stores.remote.reading import RemoteReads
 from strandline.stores.remote.topics import RemoteTopic, topic_of
-from strandline.stores.remote.watching import RemotePlace, RemoteWatches
+from strandline.stores.remote.watching import RemoteWatches
+from strandline.stores.topic_ends import TopicEnd, ends_of
 from strandline.values import (
     Durability,
     Epoch,
@@ -146,12 +147,7 @@ class RemoteStore:
     def drop_topic(self, topic: RemoteTopic) -> None:
         call = wire.TopicCall(topic.topic.id)
         self._call(topic, "drop-topic", call, wire.DoneReturn)
-        places = [
-            RemotePlace(topic.topic, number, durable_only)
-            for number in range(topic.settings.partitions)
-            for durable_only in (False, True)
-        ]
-        self._watches.notify_dropped(places)
+        self._watches.notify_dropped(ends_of(topic))
 
     # --- records ---
 
@@ -282,7 +278,7 @@ class RemoteStore:
     def watch(self, find: Callable[[TopicName], RemoteTopic], *, durable_only: bool) -> LocalWatch:
         return self._watches.open(find, durable_only=durable_only)
 
-    def _end(self, place: RemotePlace) -> int | None:
+    def _end(self, place: TopicEnd) -> int | None:
         call = wire.PartitionCall(place.topic.id, place.partition)
         try:
             marks = self._connection.call("marks", call, wire.WireMarks)

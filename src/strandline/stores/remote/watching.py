@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import Callable, Collection
-from typing import Final, NamedTuple
+from typing import Final
 
 import httpx2
 import msgspec
@@ -14,32 +14,18 @@ from strandline.log.loop_thread import LoopThread
 from strandline.log.watches import Watches
 from strandline.stores.remote.connection import RemoteConnection
 from strandline.stores.remote.topics import RemoteTopic
-from strandline.values import Topic
+from strandline.stores.topic_ends import TopicEnd, topic_end
 
 _WAIT_S: Final = 20.0
 _PAUSE_S: Final = 0.2
 _OK: Final = 200
 
 
-class RemotePlace(NamedTuple):
-    """A partition, and which of its ends is watched."""
-
-    topic: Topic
-    partition: int
-    durable_only: bool
-
-
-class RemoteWatches(Watches[RemotePlace, RemoteTopic]):
+class RemoteWatches(Watches[TopicEnd, RemoteTopic]):
     """The watches of a log that a server has."""
 
-    def __init__(
-        self, connection: RemoteConnection, end: Callable[[RemotePlace], int | None]
-    ) -> None:
-        super().__init__(connection.clock, _place, end, lambda: RemoteChanges(connection))
-
-
-def _place(topic: RemoteTopic, partition: int, durable_only: bool) -> RemotePlace:
-    return RemotePlace(topic.topic, partition, durable_only)
+    def __init__(self, connection: RemoteConnection, end: Callable[[TopicEnd], int | None]) -> None:
+        super().__init__(connection.clock, topic_end, end, lambda: RemoteChanges(connection))
 
 
 class RemoteChanges:
@@ -53,20 +39,20 @@ class RemoteChanges:
     def __init__(self, connection: RemoteConnection) -> None:
         self._loop = LoopThread()
         self._changes = threading.Condition()
-        self._changed: set[RemotePlace] = set()
+        self._changed: set[TopicEnd] = set()
         self._is_woken = False
         self._askers = {
             durable_only: _Asker(connection, self._report, durable_only=durable_only)
             for durable_only in (False, True)
         }
 
-    def add(self, place: RemotePlace, /) -> None:
+    def add(self, place: TopicEnd, /) -> None:
         self._loop.run(self._askers[place.durable_only].add(place))
 
-    def remove(self, place: RemotePlace, /) -> None:
+    def remove(self, place: TopicEnd, /) -> None:
         self._loop.run(self._askers[place.durable_only].remove(place))
 
-    def wait(self, timeout_s: float | None = None, /) -> Collection[RemotePlace]:
+    def wait(self, timeout_s: float | None = None, /) -> Collection[TopicEnd]:
         with self._changes:
             if not self._changed and not self._is_woken:
                 self._changes.wait(timeout_s)
@@ -85,7 +71,7 @@ class RemoteChanges:
     def close(self) -> None:
         self._loop.close()
 
-    def _report(self, places: Collection[RemotePlace]) -> None:
+    def _report(self, places: Collection[TopicEnd]) -> None:
         with self._changes:
             self._changed.update(places)
             self._changes.notify_all()
@@ -97,18 +83,18 @@ class _Asker:
     def __init__(
         self,
         connection: RemoteConnection,
-        report: Callable[[Collection[RemotePlace]], None],
+        report: Callable[[Collection[TopicEnd]], None],
         *,
         durable_only: bool,
     ) -> None:
         self._connection = connection
         self._report = report
         self._durable_only = durable_only
-        self._seen: dict[RemotePlace, int] = {}
+        self._seen: dict[TopicEnd, int] = {}
         self._is_outdated = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
-    async def add(self, place: RemotePlace) -> None:
+    async def add(self, place: TopicEnd) -> None:
         """Ask for this partition, too."""
         # What there is now its reader knows: it looks after this returns.
         self._seen[place] = 0
@@ -116,7 +102,7 @@ class _Asker:
         if self._task is None:
             self._task = asyncio.ensure_future(self._keep_asking())
 
-    async def remove(self, place: RemotePlace) -> None:
+    async def remove(self, place: TopicEnd) -> None:
         """Ask for it no more."""
         self._seen.pop(place, None)
 

@@ -1,0 +1,91 @@
+"""What is read of a partition of frames besides its records: marks, runs and history."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol, TypeVar
+from uuid import UUID
+
+import msgspec
+
+from strandline.log.chain import Chain
+from strandline.log.history import History, Piece
+from strandline.log.record_lists import StoredRecord
+from strandline.log.store import PartitionState
+from strandline.stores.engine_topic import EngineTopic
+from strandline.stores.fenced_head import EndOfFrames
+from strandline.stores.frame_pages import FrameSpan
+from strandline.values import CorruptError, Epoch, Marks, Offset, Partition, Segment
+
+EndT = TypeVar("EndT", bound=EndOfFrames)
+
+
+class FrameMarks(msgspec.Struct, array_like=True, frozen=True):
+    """What is known of a partition besides its records."""
+
+    low: int
+    #: The oldest offset that is stored here.
+    oldest: int
+    #: What the records before `oldest` count.
+    bytes_before: int
+    #: Of a topic with a proof: the chain's value before `oldest`.
+    anchor: bytes | None
+    #: Number, id and start.
+    epochs: list[tuple[int, UUID, int]]
+
+    def public(self, end: EndOfFrames, *, is_durable: bool) -> Marks:
+        """Return the marks as a caller sees them."""
+        high = max(end.next, self.oldest)
+        return Marks(Offset(self.low), Offset(high), Offset(high if is_durable else self.low))
+
+    def state(self, end: EndOfFrames, *, is_durable: bool) -> PartitionState:
+        """Return the partition as a caller sees it."""
+        epochs = [Epoch(number, each, Offset(start)) for number, each, start in self.epochs]
+        return PartitionState(self.public(end, is_durable=is_durable), Offset(self.oldest), epochs)
+
+
+class FrameRecords(Protocol):
+    """Reads the records of a partition whose end was just seen."""
+
+    def one(self, offset: int) -> StoredRecord:
+        """Return a record that is kept."""
+
+    def pages(self, span: FrameSpan) -> Iterator[Sequence[StoredRecord]]:
+        """Yield the records of `span` in lists of a bounded size."""
+
+
+def frame_history(
+    topic: EngineTopic,
+    chain: Chain,
+    ends: tuple[FrameMarks, EndOfFrames],
+    records: FrameRecords,
+    wanted: tuple[Partition, int, int | None],
+) -> History:
+    """Return what is stored of a partition, see `StoreRecords.history`."""
+    (marks, last), (partition, start, end), is_proved = ends, wanted, topic.settings.proof
+    low = max(start, marks.oldest)
+    high = max(low, last.next if end is None else min(end, last.next))
+    anchor = marks.anchor
+    if is_proved and low > marks.oldest:
+        anchor = records.one(low - 1).value if low <= last.next else None
+    pages = records.pages(FrameSpan(low, high))
+    pieces = (Piece([each], each.value) for page in pages for each in page)
+    return History(partition, low, high, chain, anchor, is_proved, pieces)
+
+
+def frame_segments(
+    ends: Callable[[], tuple[FrameMarks, EndT]], reader: Callable[[EndT], FrameRecords]
+) -> Sequence[Segment]:
+    """Return the one run that is stored of a partition, see `StoreRecords.segments`."""
+    while True:
+        marks, last = ends()
+        if marks.oldest >= last.next:
+            return []
+        try:
+            oldest = reader(last).one(marks.oldest)
+        except CorruptError:
+            if ends()[0].oldest == marks.oldest:
+                raise
+            # A trim in between.
+            continue
+        run = Offset(marks.oldest), Offset(last.next), last.bytes_total - marks.bytes_before
+        stamps = oldest.timestamp_us, last.last_us
+        return [Segment(*run, *stamps, is_sealed=False, location=None)]
