@@ -13,10 +13,9 @@ Does not promise an order across partitions, does not keep a place of its own in
 from strandline.log import Broker, LiveSubscription
 from strandline.log.queue_depth import QUEUE_DEPTH_VARIABLE, READ_AHEAD
 from strandline.subscriptions.assignment import Assignment
-from strandline.subscriptions.async_assignment import AsyncAssignment
 from strandline.subscriptions.async_consumer import AsyncConsumer
 from strandline.subscriptions.async_shared_consumer import AsyncSharedConsumer
-from strandline.subscriptions.async_subscription import AsyncSubscription
+from strandline.subscriptions.async_subscription import AsyncAssignment, AsyncSubscription
 from strandline.subscriptions.broker import LocalBroker
 from strandline.subscriptions.consumer import Consumer
 from strandline.subscriptions.consumers import open_consumer

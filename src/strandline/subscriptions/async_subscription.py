@@ -1,9 +1,9 @@
-"""A subscription for an event loop."""
+"""A subscription, and its partitions, for an event loop."""
 
-from typing import TypeVar
+from typing import Final, TypeVar
 
-from strandline.log.off_loop import to_its_end
-from strandline.subscriptions.async_assignment import AsyncAssignment
+from strandline.log.off_loop import closes, off_loop, to_its_end
+from strandline.subscriptions.assignment import Assignment
 from strandline.subscriptions.markers import Marker
 from strandline.subscriptions.screening import FailedRecord
 from strandline.subscriptions.stream import AsyncStream
@@ -11,6 +11,29 @@ from strandline.subscriptions.subscription import Subscription
 from strandline.values import Record
 
 ItemT = TypeVar("ItemT", bound=Record | FailedRecord | Marker)
+
+
+class AsyncAssignment:
+    """An `Assignment` with calls to be awaited."""
+
+    def __init__(self, blocking: Assignment) -> None:
+        self._blocking = blocking
+
+    @property
+    def blocking(self) -> Assignment:
+        """The same assignment for threads."""
+        return self._blocking
+
+    add: Final = off_loop(Assignment.add)
+    remove: Final = off_loop(Assignment.remove)
+    assigned: Final = off_loop(Assignment.assigned)
+    position: Final = off_loop(Assignment.position)
+    places: Final = off_loop(Assignment.places)
+    fault: Final = off_loop(Assignment.fault)
+    close: Final = closes(Assignment.close)
+
+    def __repr__(self) -> str:
+        return f"AsyncAssignment({self._blocking!r})"
 
 
 class AsyncSubscription(AsyncStream[ItemT]):

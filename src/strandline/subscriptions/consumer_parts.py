@@ -65,13 +65,13 @@ class ConsumerParts(NamedTuple):
 
 def consumer_parts(log: Log, whose: ConsumerName, settings: ConsumerSettings) -> ConsumerParts:
     """Return the parts of a consumer that reads no partition yet."""
-    topic, name, tenant = whose
+    topic = whose.topic
     clock = settings.clock or SystemClock()
     membership = _membership(log, whose, settings)
-    counting = Counting(log, topic, name, tenant, settings.deliveries_max)
+    counting = Counting(log, whose, settings.deliveries_max)
     subscription = _subscription(log, whose, settings, clock)
     redriven = Redriven(
-        *(log, topic, name, tenant),
+        *(log, whose),
         deliveries_max=settings.deliveries_max,
         clock=clock,
         lease_s=settings.lease_s,

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from strandline.log import Log
+from strandline.subscriptions.consumer_name import ConsumerName
 from strandline.subscriptions.delivery import Delivery, record_of
 from strandline.subscriptions.delivery_counts import DeliveryCounts
 from strandline.subscriptions.outstanding import Outstanding
-from strandline.values import Offset, Partition, Record, StrandlineError, Topic, UnavailableError
+from strandline.values import Offset, Partition, Record, StrandlineError, UnavailableError
 from strandline.values.arguments import check_items
 
 AHEAD_MIN: Final = 8
@@ -23,15 +24,13 @@ class Counting:
     For any thread. `lock` guards what is outstanding, and is never held during I/O.
     """
 
-    def __init__(
-        self, log: Log, topic: Topic, consumer: str, tenant: str | None, deliveries_max: int | None
-    ) -> None:
+    def __init__(self, log: Log, whose: ConsumerName, deliveries_max: int | None) -> None:
         self.lock: Final = threading.Lock()
         self.outstanding: dict[int, Outstanding] = {}
         self._log = log
-        self._topic = topic
+        self._topic = whose.topic
         self._deliveries_max = deliveries_max
-        self._notes = DeliveryCounts(log, topic, consumer, tenant)
+        self._notes = DeliveryCounts(log, *whose)
         self._noting = threading.Lock()
         self._isolated: tuple[Outstanding, int] | None = None
         """The record in flight that has to be alone, unless it was settled meanwhile."""

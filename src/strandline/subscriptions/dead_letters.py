@@ -28,11 +28,9 @@ def dead_letter_topic_name(topic: Topic) -> str:
 
 def append_dead_letter(
     log: Log,
-    topic: Topic,
+    consumer: ConsumerName,
     record: Record,
-    consumer: str,
     *,
-    tenant: str | None = None,
     deliveries: int,
     reason: str,
     redrive: int | None = None,
@@ -49,8 +47,9 @@ def append_dead_letter(
     Arrow stream, become the payload in base64, with the kind `dead_letter`. Headers that
     begin with `strandline.` say where it came from and why.
     """
+    topic, name, tenant = consumer
     letters = log.create_topic(dead_letter_topic_name(topic), tenant=topic.tenant, internal=True)
-    identity = f"{topic.id}/{record.partition}/{record.offset}/{consumer}"
+    identity = f"{topic.id}/{record.partition}/{record.offset}/{name}"
     if redrive is not None:
         identity = f"{identity}/{redrive}"
     # In a shared topic, consumers of one name may be those of several tenants.
@@ -61,7 +60,7 @@ def append_dead_letter(
         "strandline.topic": topic.name,
         "strandline.partition": str(record.partition),
         "strandline.offset": str(record.offset),
-        "strandline.consumer": consumer,
+        "strandline.consumer": name,
         "strandline.deliveries": str(deliveries),
         "strandline.reason": reason,
     }
@@ -141,7 +140,7 @@ class DeadLettering:
         expect: Callable[[], None],
     ) -> None:
         self._log = log
-        self._topic, self._consumer, self._tenant = whose
+        self._whose = whose
         self._counting = counting
         self._acks = acks
         self._expect = expect
@@ -151,15 +150,7 @@ class DeadLettering:
 
     def dead_letter(self, waiting: Outstanding, record: Record, count: int, reason: str) -> None:
         """Dead-letter a record that was delivered so often; it is acked then."""
-        append_dead_letter(
-            self._log,
-            self._topic,
-            record,
-            self._consumer,
-            tenant=self._tenant,
-            deliveries=count,
-            reason=reason,
-        )
+        append_dead_letter(self._log, self._whose, record, deliveries=count, reason=reason)
         # Before those that wait for the record are looked at again.
         self.on_letter()
         with self._counting.lock:

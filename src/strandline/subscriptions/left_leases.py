@@ -2,12 +2,13 @@
 
 from strandline.clock import Clock
 from strandline.log import Log, parts_of
+from strandline.subscriptions.consumer_name import ConsumerName
 from strandline.subscriptions.held_deliveries import HeldDeliveries
 from strandline.subscriptions.queue_state import FREE, Lease
 from strandline.subscriptions.queue_store import QueueStore
 from strandline.subscriptions.shared_consumer import SharedConsumer
 from strandline.subscriptions.waiting import due_in
-from strandline.values import Record, Topic
+from strandline.values import Record, Topic, parse_tenant
 
 
 def member_id(consumer: SharedConsumer) -> str:
@@ -23,7 +24,7 @@ class LeftLeases:
 
     def __init__(self, log: Log, topic: Topic, name: str, tenant: str | None, member: str) -> None:
         self._clock: Clock = parts_of(log).clock
-        self._queue = QueueStore(log, topic, name, tenant)
+        self._queue = QueueStore(log, ConsumerName(topic, name, parse_tenant(tenant)))
         self._held = HeldDeliveries(self._queue, topic, member)
         self._member = member
 

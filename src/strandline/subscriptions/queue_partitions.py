@@ -9,7 +9,7 @@ from typing import Final
 from strandline.clock import Clock
 from strandline.groups import LEASE_S, Membership
 from strandline.log import Log, Watch, count_partitions
-from strandline.log.terms import owner
+from strandline.subscriptions.consumer_name import ConsumerName
 from strandline.subscriptions.cursor import TopicPartition
 from strandline.subscriptions.pages import POLL_S
 from strandline.subscriptions.queue_store import QueueStore
@@ -21,8 +21,6 @@ from strandline.values import (
     Start,
     StartName,
     StrandlineError,
-    Topic,
-    parse_tenant,
 )
 from strandline.values.arguments import check_choice
 
@@ -36,9 +34,7 @@ class QueuePartitions:
     def __init__(
         self,
         log: Log,
-        topic: Topic,
-        consumer: str,
-        tenant: str | None,
+        whose: ConsumerName,
         *,
         start: Start | StartName | datetime,
         queue: QueueStore,
@@ -48,9 +44,7 @@ class QueuePartitions:
         visibility_s: float,
     ) -> None:
         self._log = log
-        self._topic = topic
-        self._consumer = consumer
-        self._tenant = tenant
+        self._topic, self._consumer, self._tenant = whose
         if not isinstance(start, datetime):
             start = check_choice("start", start, Start, "a datetime")
         self._start: Start | datetime = start
@@ -60,8 +54,8 @@ class QueuePartitions:
         self._looked_at = self._seen_at = clock.monotonic()
         self.count: int = 0
         self._membership = Membership(
-            *(log, topic, consumer),
-            tenant=owner(topic, parse_tenant(tenant)),
+            *(log, whose.topic, whose.name),
+            tenant=whose.owner,
             # It outlasts a delivery, also one from just before the next renewal.
             lease_s=LEASE_S + 2 * visibility_s,
             clock=lease_clock,

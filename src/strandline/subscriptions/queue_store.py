@@ -11,14 +11,13 @@ from strandline.log import Log, parts_of
 from strandline.log.lags import ConsumerCursor
 from strandline.log.store import StoredTopic
 from strandline.log.stored_queues import QUEUES_PREFIX, ack_since, queue_cursor, queue_key
-from strandline.log.terms import owner
+from strandline.subscriptions.consumer_name import ConsumerName
 from strandline.subscriptions.queue_state import QueueState, cut_to, following, moved_to
 from strandline.values import (
     ConflictError,
     CorruptError,
     InvalidError,
     Offset,
-    Topic,
     UnavailableError,
     epoch_before,
 )
@@ -39,12 +38,10 @@ def copied_queue(key: str, raw: bytes) -> bytes:
 class QueueStore:
     """The partitions of one work queue. Any thread may use it; each change is durable."""
 
-    def __init__(self, log: Log, topic: Topic, consumer: str, tenant: str | None) -> None:
+    def __init__(self, log: Log, whose: ConsumerName) -> None:
         self._log = log
-        self._topic = topic
-        self._consumer = consumer
-        self._tenant = tenant
-        self._whose = owner(topic, tenant)
+        self._topic, self._consumer, self._tenant = whose
+        self._owner = whose.owner
         self._store = parts_of(log).store
         #: One change at a time: two threads of a member would only overtake each other.
         self._turn = threading.Lock()
@@ -89,7 +86,7 @@ class QueueStore:
         self.change(partition, lambda state: (state, None))
 
     def _key(self, partition: int) -> str:
-        return queue_key(self._whose, self._consumer, partition)
+        return queue_key(self._owner, self._consumer, partition)
 
     def _ack(self, partition: int, state: QueueState) -> None:
         # After the state: the cursor never passes what is not settled there. One that cannot

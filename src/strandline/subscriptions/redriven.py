@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from strandline.clock import Clock
 from strandline.log import Log
+from strandline.subscriptions.consumer_name import ConsumerName
 from strandline.subscriptions.dead_letters import append_dead_letter
 from strandline.subscriptions.delivery import NEVER_HANDLED, Delivery
 from strandline.subscriptions.outstanding import DELIVERIES_MAX
@@ -45,18 +46,15 @@ class Redriven:
     def __init__(
         self,
         log: Log,
-        topic: Topic,
-        consumer: str,
-        tenant: str | None,
+        whose: ConsumerName,
         *,
         deliveries_max: int | None,
         clock: Clock,
         lease_s: float,
     ) -> None:
         self._log = log
-        self._topic = topic
-        self._consumer = consumer
-        self._tenant = tenant
+        self._whose = whose
+        self._topic = whose.topic
         self._deliveries_max = DELIVERIES_MAX if deliveries_max is None else deliveries_max
         #: One delivery more than allowed: such a record is dead-lettered for its own topic.
         self._reader_max = None if deliveries_max is None else deliveries_max + 1
@@ -162,7 +160,7 @@ class Redriven:
         if found is None:
             return False
         carrier = found.record
-        if not is_for(carrier, self._topic, self._consumer, self._tenant):
+        if not is_for(carrier, *self._whose):
             self._reader.ack(carrier)
             return True
         record = original(self._log, self._topic, carrier)
@@ -178,10 +176,8 @@ class Redriven:
         from strandline.subscriptions.consumer import Consumer  # noqa: PLC0415 - Made of this.
 
         return Consumer(
-            self._log,
-            topic,
-            self._consumer,
-            tenant=self._tenant,
+            *(self._log, topic, self._whose.name),
+            tenant=self._whose.tenant,
             partitions=None if self._partitions is None else self._readable(self._partitions),
             deliveries_max=self._reader_max,
             clock=self._clock,
@@ -191,11 +187,7 @@ class Redriven:
 
     def _dead_letter(self, record: Record, carrier: Record, count: int, reason: str) -> None:
         append_dead_letter(
-            self._log,
-            self._topic,
-            record,
-            self._consumer,
-            tenant=self._tenant,
+            *(self._log, self._whose, record),
             deliveries=count,
             reason=reason,
             redrive=carrier.offset,

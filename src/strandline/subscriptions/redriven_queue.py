@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from strandline.log import Log
 from strandline.log.topics import is_internal_name
+from strandline.subscriptions.consumer_name import ConsumerName
 from strandline.subscriptions.dead_letters import append_dead_letter
 from strandline.subscriptions.delivery import NEVER_HANDLED, Delivery
 from strandline.subscriptions.redriving import is_for, may_be_redriven, original, redrive_topic
@@ -24,20 +25,17 @@ class RedrivenQueue:
     def __init__(
         self,
         log: Log,
-        topic: Topic,
-        consumer: str,
-        tenant: str | None,
+        whose: ConsumerName,
         *,
         deliveries_max: int,
         new_reader: Callable[[Topic], SharedConsumer],
     ) -> None:
         self._log = log
-        self._topic = topic
-        self._consumer = consumer
-        self._tenant = tenant
+        self._whose = whose
+        self._topic = whose.topic
         self._deliveries_max = deliveries_max
         self._new_reader = new_reader
-        self._is_redrive_topic = is_internal_name(topic.name)
+        self._is_redrive_topic = is_internal_name(whose.topic.name)
         self._reader: SharedConsumer | None = None
         #: By the place of the record that they carry.
         self._carriers: dict[tuple[int, int], Delivery] = {}
@@ -49,7 +47,7 @@ class RedrivenQueue:
                 return None
             self._reader = self._new_reader(redrive_topic(self._log, self._topic))
         while (carrier := self._reader.next(timeout_s=0)) is not None:
-            if not is_for(carrier.record, self._topic, self._consumer, self._tenant):
+            if not is_for(carrier.record, *self._whose):
                 self._reader.ack(carrier)
                 continue
             record = original(self._log, self._topic, carrier.record)
@@ -108,11 +106,7 @@ class RedrivenQueue:
         self, record: Record, carrier: Delivery, deliveries: int, reason: str
     ) -> None:
         append_dead_letter(
-            self._log,
-            self._topic,
-            record,
-            self._consumer,
-            tenant=self._tenant,
+            *(self._log, self._whose, record),
             deliveries=deliveries,
             reason=reason,
             redrive=carrier.record.offset,

@@ -108,16 +108,15 @@ class SharedConsumer(Stream[Delivery]):
         super().__init__()
         check_blocking(log)
         self._log = log
-        self._topic = log.topic(topic)
-        self._name = check_consumer_name(name)
-        self._tenant = parse_tenant(tenant)
+        whose = ConsumerName(log.topic(topic), check_consumer_name(name), parse_tenant(tenant))
+        self._whose, self._topic = whose, whose.topic
         self._deliveries_max = check_count("deliveries_max", deliveries_max)
         self._visibility_s = check_seconds("visibility_s", visibility_s, allows_zero=False)
         if order is not None and check_text(order, "order") != "key":
             raise InvalidError('order is "key", or None for none', order=order)
         self._clock = clock or SystemClock()
         self._member = str(self._clock.new_id())
-        self._queue = QueueStore(log, self._topic, self._name, self._tenant)
+        self._queue = QueueStore(log, whose)
         blocks = is_blocking(on_dead_letter)
         self._is_by_key = order == "key" or blocks
         screens = screens_for(log, [self._topic], where) or {}
@@ -130,14 +129,14 @@ class SharedConsumer(Stream[Delivery]):
         self._is_closed = False
         self._turn = self._clock.random_bytes(1)[0]
         self._watch = log.watch()
-        self._on_found = tracing_of(log, ConsumerName(self._topic, self._name, self._tenant))
+        self._on_found = tracing_of(log, whose)
         self._redriven = RedrivenQueue(
-            *(log, self._topic, self._name, self._tenant),
+            *(log, whose),
             deliveries_max=self._deliveries_max,
             new_reader=self._new_redriven_reader,
         )
         self._partitions = QueuePartitions(
-            *(log, self._topic, self._name, self._tenant),
+            *(log, whose),
             start=start,
             queue=self._queue,
             watch=self._watch,
@@ -299,7 +298,7 @@ class SharedConsumer(Stream[Delivery]):
             count = self._deliveries_of(record)
             # A member that has lost the record must not dead-letter it, too.
             self._held.replace(record, lambda lease: lease)
-            self._append_dead_letter(record, count, reason)
+            append_dead_letter(self._log, self._whose, record, deliveries=count, reason=reason)
             self._ack([record])
 
     # --- the rest ---
@@ -326,7 +325,9 @@ class SharedConsumer(Stream[Delivery]):
         return found
 
     def __repr__(self) -> str:
-        return prompt_text("SharedConsumer", self._name, self._topic.name, held=len(self._held))
+        return prompt_text(
+            "SharedConsumer", self._whose.name, self._topic.name, held=len(self._held)
+        )
 
     def close(self) -> None:
         """End reading, and let other members have at once what this one holds. May be repeated."""
@@ -355,21 +356,20 @@ class SharedConsumer(Stream[Delivery]):
         return SharedConsumer(
             self._log,
             topic,
-            self._name,
-            tenant=self._tenant,
+            self._whose.name,
+            tenant=self._whose.tenant,
             deliveries_max=INT64_MAX,
             visibility_s=self._visibility_s,
             clock=self._clock,
         )
 
     def _new_leasing(self, *, blocks_keys: bool) -> QueueLeasing:
-        whose = self._log, self._topic, self._name, self._tenant
         return QueueLeasing(
             *(self._log, self._topic, self._queue, self._records),
             member=self._member,
             visibility_s=self._visibility_s,
             is_by_key=self._is_by_key,
-            blocked=BlockedKeys(*whose) if blocks_keys else None,
+            blocked=BlockedKeys(self._log, *self._whose) if blocks_keys else None,
             clock=self._clock,
         )
 
@@ -401,7 +401,8 @@ class SharedConsumer(Stream[Delivery]):
         if sifted is not None:
             # Each member that had it has died, or let its lease run out; or the predicate fails.
             reason = NEVER_HANDLED if isinstance(sifted, Record) else str(sifted)
-            self._append_dead_letter(record, lease.count - 1, reason)
+            count = lease.count - 1
+            append_dead_letter(self._log, self._whose, record, deliveries=count, reason=reason)
         # If it took so long that another member has it, that one does the same.
         self._held.settle_unseen(record, lease.count)
 
@@ -442,17 +443,6 @@ class SharedConsumer(Stream[Delivery]):
 
     def _deliveries_of(self, record: Record) -> int:
         return self._held.deliveries_of(record, self._partitions.count)
-
-    def _append_dead_letter(self, record: Record, count: int, reason: str) -> None:
-        append_dead_letter(
-            self._log,
-            self._topic,
-            record,
-            self._name,
-            tenant=self._tenant,
-            deliveries=count,
-            reason=reason,
-        )
 
     def _check_open(self) -> None:
         self._check_process()

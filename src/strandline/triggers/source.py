@@ -9,6 +9,7 @@ from strandline.groups import AssignmentEvent
 from strandline.log import Log
 from strandline.subscriptions import Consumer
 from strandline.subscriptions.blocked_keys import OnDeadLetter
+from strandline.subscriptions.consumer_name import ConsumerName
 from strandline.subscriptions.dead_letters import append_dead_letter
 from strandline.subscriptions.redriving import is_for, original, redrive_topic
 from strandline.triggers.trigger import Trigger
@@ -97,10 +98,7 @@ class RedriveSource:
         subject = self.subject(whole)
         assert subject is not None
         append_dead_letter(
-            self._log,
-            self._topic,
-            subject,
-            self._name,
+            *(self._log, ConsumerName(self._topic, self._name, None), subject),
             deliveries=deliveries,
             reason=reason,
             redrive=carrier.offset,
