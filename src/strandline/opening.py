@@ -1,9 +1,8 @@
 """Which store a URL means; puts the log together."""
 
-import contextlib
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -27,7 +26,7 @@ from strandline.values import (
     parse_log_url,
 )
 from strandline.values.arguments import check_flag, check_path
-from strandline.values.extras import install_command, missing
+from strandline.values.extras import install_command, needing_module
 from strandline.values.log_url import SCHEMES
 from strandline.values.names import check_text
 from strandline.values.payloads import Encoder
@@ -290,14 +289,6 @@ def _describe_memory(location: str) -> LogDescription:
     )
 
 
-def _open_file(location: str, **options: Any) -> FileStore:
-    return FileStore(location, **options)
-
-
-def _open_sqlite(location: str, **options: Any) -> SqliteStore:
-    return SqliteStore(location, **options)
-
-
 class _Engine(NamedTuple):
     """A store that needs an extra: imported when a log on it is first opened."""
 
@@ -310,10 +301,8 @@ class _Engine(NamedTuple):
     extra: str
 
     def open_store(self, location: str, **options: Any) -> "Store[Any]":
-        try:
+        with needing_module(self.library, self.extra):
             module = import_module(f"strandline.stores.{self.package}")
-        except ModuleNotFoundError as error:
-            raise InvalidError(missing(self.library, self.extra), missing=error.name) from error
         opened: Store[Any] = getattr(module, self.store)(f"{self.scheme}:{location}", **options)
         return opened
 
@@ -375,7 +364,7 @@ _KAFKA = _Engine("kafka", "kafka", "KafkaStore", "confluent-kafka", "kafka").kin
 
 def _open_remote(scheme: str) -> "Callable[..., Store[Any]]":
     def open_store(location: str, **options: Any) -> "Store[Any]":
-        with _needs_httpx2():
+        with needing_module("httpx2", "remote"):
             from strandline.stores.remote import RemoteStore  # noqa: PLC0415 - An extra.
         for name, value in _remote_defaults(scheme).items():
             options.setdefault(name, value)
@@ -386,7 +375,7 @@ def _open_remote(scheme: str) -> "Callable[..., Store[Any]]":
 
 def _examine_remote(scheme: str) -> "Callable[[str], Iterable[Examined]]":
     def examine_server(location: str) -> "Iterable[Examined]":
-        with _needs_httpx2():
+        with needing_module("httpx2", "remote"):
             from strandline.stores.remote import examining  # noqa: PLC0415 - An extra.
         return examining.examine(f"{scheme}:{location}", **_remote_defaults(scheme))
 
@@ -397,17 +386,6 @@ def _remote_defaults(scheme: str) -> dict[str, str | None]:
     # One CA in the environment is for every server that has TLS, and for no other.
     ca = os.environ.get(TLS_CA_VARIABLE) if scheme == "https" else None
     return {"token": os.environ.get(TOKEN_VARIABLE), "tls_ca": ca}
-
-
-@contextlib.contextmanager
-def _needs_httpx2() -> Iterator[None]:
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        raise InvalidError(
-            missing("httpx2", "remote"),
-            missing=error.name,
-        ) from error
 
 
 def _remote(scheme: str) -> StoreKind:
@@ -425,7 +403,7 @@ def _remote(scheme: str) -> StoreKind:
 _KINDS: Mapping[str, StoreKind] = {
     "memory": StoreKind(_open_memory, "memory:", describe=_describe_memory),
     "file": StoreKind(
-        _open_file,
+        FileStore,
         "file:PATH",
         frozenset({"exclusive", "take_over", "compression"}),
         locate=real_path,
@@ -434,7 +412,7 @@ _KINDS: Mapping[str, StoreKind] = {
         copy=copy_file_log,
     ),
     "sqlite": StoreKind(
-        _open_sqlite,
+        SqliteStore,
         "sqlite:PATH",
         describe=describe_sqlite,
         locate=real_parent,

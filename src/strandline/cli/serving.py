@@ -12,8 +12,8 @@ from strandline.cli.options import Json, Url, parse_size
 from strandline.cli.screen import flush, show, show_json
 from strandline.cli.settings_file import Config
 from strandline.clock import SystemClock
-from strandline.values import InvalidError, Mode
-from strandline.values.extras import missing
+from strandline.values import Mode
+from strandline.values.extras import needing_module
 from strandline.values.json_forms import moment
 
 if TYPE_CHECKING:
@@ -115,13 +115,8 @@ def serve(
 
 def server_settings(**limits: Any) -> "ServerSettings":
     """Return the settings of a server; InvalidError where the packages for one are missing."""
-    try:
+    with needing_module("what serving needs", "server"):
         from strandline.server.settings import ServerSettings  # noqa: PLC0415 An extra.
-    except ModuleNotFoundError as error:
-        raise InvalidError(
-            missing("what serving needs", "server"),
-            missing=error.name,
-        ) from error
     return ServerSettings(**limits)
 
 

@@ -7,8 +7,8 @@ import typer
 from strandline.cli.command import command, new_app
 from strandline.cli.options import Json, Url, existing, opened, parse_age
 from strandline.cli.screen import note, show, show_json, show_table
-from strandline.values import InvalidError, Mode
-from strandline.values.extras import missing
+from strandline.values import Mode
+from strandline.values.extras import needing_module
 from strandline.values.json_forms import moment
 
 if TYPE_CHECKING:
@@ -104,13 +104,8 @@ def revoke_token(
 
 
 def _table(log: "Log") -> "TokenTable":
-    try:
+    with needing_module("what tokens need", "server"):
         from strandline.server.tokens import TokenTable  # noqa: PLC0415 An extra.
-    except ModuleNotFoundError as error:
-        raise InvalidError(
-            missing("what tokens need", "server"),
-            missing=error.name,
-        ) from error
     return TokenTable(log)
 
 

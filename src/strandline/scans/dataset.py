@@ -13,8 +13,7 @@ from strandline.log.arrow_streams import ARROW_STREAMS
 from strandline.log.parts import unsendable
 from strandline.scans.arrow_dataset import ArrowDataset
 from strandline.scans.reading import ScanRead
-from strandline.values import InvalidError
-from strandline.values.extras import missing
+from strandline.values.extras import needing
 from strandline.values.prompt import few, prompt_text
 
 if TYPE_CHECKING:
@@ -84,10 +83,8 @@ class Scan(ArrowDataset):
 
         InvalidError without polars, which the extra `scan` brings.
         """
-        try:
+        with needing("polars", "scan"):
             from strandline.scans.lazy_frame import lazy_frame  # noqa: PLC0415 - An extra.
-        except ImportError as error:
-            raise InvalidError(missing("polars", "scan")) from error
         return lazy_frame(self._read, self._shown)
 
     def to_duckdb(
@@ -97,10 +94,8 @@ class Scan(ArrowDataset):
 
         InvalidError without DuckDB, which the extra `scan` brings.
         """
-        try:
+        with needing("DuckDB", "scan"):
             import duckdb  # noqa: PLC0415 - An extra.
-        except ImportError as error:
-            raise InvalidError(missing("DuckDB", "scan")) from error
         return duckdb.from_arrow(self) if connection is None else connection.from_arrow(self)
 
     # --- what Arrow can do with rows in memory only ---

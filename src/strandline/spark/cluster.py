@@ -15,7 +15,7 @@ from strandline.io import SystemIo, real_path, replace_file
 from strandline.spark.java import find_java
 from strandline.spark.session import CHECKPOINT_FILE_MANAGER
 from strandline.values import InvalidError
-from strandline.values.extras import missing
+from strandline.values.extras import needing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,10 +41,8 @@ def cluster_session(
     checkpoints under the same paths as the driver. `settings` are Spark's own and win.
     InvalidError if this process has a session of another master.
     """
-    try:
+    with needing("PySpark", "spark"):
         from pyspark.sql import SparkSession  # noqa: PLC0415 # An extra.
-    except ImportError as error:
-        raise InvalidError(missing("PySpark", "spark")) from error
     from strandline.spark.source import StrandlineSource  # noqa: PLC0415 # Needs PySpark.
 
     os.environ.update(find_java().variables)

@@ -17,7 +17,7 @@ from strandline.values import (
     ValueKind,
     us_from_datetime,
 )
-from strandline.values.extras import missing
+from strandline.values.extras import needing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,10 +41,8 @@ def register(
     batches that has no columns yet gets no view. InvalidError for a log that belongs to one
     process.
     """
-    try:
+    with needing("PySpark", "spark"):
         from strandline.spark.source import StrandlineSource  # noqa: PLC0415 # An extra.
-    except ImportError as error:
-        raise InvalidError(missing("PySpark", "spark")) from error
     spark.dataSource.register(StrandlineSource)
     url = spark_url(parts_of(log).store.url if isinstance(log, Log) else log)
     with open_log(url, mode=Mode.READ) as opened:

@@ -9,7 +9,7 @@ from urllib.parse import quote
 from strandline.spark.java import find_java
 from strandline.values import InvalidError
 from strandline.values.arguments import check_text
-from strandline.values.extras import missing
+from strandline.values.extras import needing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,10 +37,8 @@ def local_session(
     UTC, without its web pages, and logs errors alone until `setLogLevel` says otherwise.
     `settings` are Spark's own and win.
     """
-    try:
+    with needing("PySpark", "spark"):
         from pyspark.sql import SparkSession  # noqa: PLC0415 # An extra.
-    except ImportError as error:
-        raise InvalidError(missing("PySpark", "spark")) from error
     from strandline.spark.source import StrandlineSource  # noqa: PLC0415 # Needs PySpark.
 
     if any(each in folder for each in ',"'):
@@ -78,10 +76,8 @@ def remote_session(url: str) -> "SparkSession":
     The server's Python has Strandline, and reaches the log. InvalidError without PySpark, and
     for a URL that is none of such a server.
     """
-    try:
+    with needing("PySpark", "spark"):
         from pyspark.sql import SparkSession  # noqa: PLC0415 # An extra.
-    except ImportError as error:
-        raise InvalidError(missing("PySpark", "spark")) from error
     from strandline.spark.source import StrandlineSource  # noqa: PLC0415 # Needs PySpark.
 
     if not check_text("url", url).startswith("sc://"):

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from strandline.values import InvalidError
-from strandline.values.extras import missing
+from strandline.values.extras import needing
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -27,10 +26,8 @@ def table(
     hadoop-aws and its own `fs.s3a` settings; without, the source reads that part as well,
     which is slower, and logs a warning. InvalidError as for the source.
     """
-    try:
+    with needing("PySpark", "spark"):
         from strandline.spark.two_halves import united  # noqa: PLC0415 # An extra.
-    except ImportError as error:
-        raise InvalidError(missing("PySpark", "spark")) from error
     options = {"path": url, "subscribe": topic}
     if tenant is not None:
         options["tenant"] = tenant

@@ -9,7 +9,7 @@ from urllib.parse import unquote, urlsplit
 
 from strandline.io import Io, SystemIo
 from strandline.values import InvalidError, UnavailableError
-from strandline.values.extras import missing
+from strandline.values.extras import needing
 from strandline.values.names import check_text
 
 
@@ -171,11 +171,9 @@ def store_of(store: str | ObjectStore) -> ObjectStore:
 
 
 def _obstore() -> ModuleType:
-    try:
+    with needing("obstore", "tiering"):
         import obstore  # noqa: PLC0415 - An extra, which may not be installed.
         import obstore.store  # noqa: PLC0415 - As above.
-    except ImportError as error:
-        raise InvalidError(missing("obstore", "tiering")) from error
     return obstore
 
 

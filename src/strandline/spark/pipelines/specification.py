@@ -8,7 +8,7 @@ from typing import Any, Final
 from strandline.io import SystemIo
 from strandline.spark.file_paths import unsafe_characters
 from strandline.values import InvalidError
-from strandline.values.extras import missing
+from strandline.values.extras import needing
 
 NAMES: Final = ("spark-pipeline.yml", "spark-pipeline.yaml")
 
@@ -68,10 +68,8 @@ def load_specification(folder: str) -> Specification:
 
 
 def _decoded(io: SystemIo, path: str) -> Any:
-    try:
+    with needing("PyYAML", "spark"):
         import yaml  # type: ignore[import-untyped] # noqa: PLC0415 # Comes with the extra.
-    except ImportError as error:
-        raise InvalidError(missing("PyYAML", "spark")) from error
     fd = io.open(path, "read")
     try:
         text = io.pread(fd, io.size(fd), 0)

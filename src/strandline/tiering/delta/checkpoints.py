@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from strandline.tiering.object_store import ObjectStore, is_in_memory
 from strandline.values import InvalidError
-from strandline.values.extras import missing
+from strandline.values.extras import needing
 
 COMMITS: Final = 50
 """How many commits lie between two checkpoints."""
@@ -17,11 +17,9 @@ _logger = logging.getLogger("strandline")
 
 def require_deltalake() -> ModuleType:
     """Return deltalake; InvalidError with the extra that brings it if it is missing."""
-    try:
+    with needing("deltalake", "delta"):
         import deltalake  # noqa: PLC0415 - An extra.
         import deltalake.exceptions  # noqa: PLC0415 - As above.
-    except ImportError as error:
-        raise InvalidError(missing("deltalake", "delta")) from error
     return deltalake
 
 
