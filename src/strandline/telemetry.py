@@ -5,11 +5,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from strandline.log.event_headers import with_headers
 from strandline.log.results import Value
+from strandline.log.scheduling import with_headers
 from strandline.log.tracing import Tracing
 from strandline.values import Event, InvalidError, Record
-from strandline.values.extras import missing
+from strandline.values.extras import needing_module
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
@@ -32,13 +32,8 @@ def tracing_by(telemetry: "bool | TracerProvider | None") -> Tracing | None:
         telemetry = _wanted_by_environment()
     if telemetry is False:
         return None
-    try:
+    with needing_module("opentelemetry-api", "telemetry"):
         return _OpenTelemetry(None if telemetry is True else telemetry)
-    except ModuleNotFoundError as error:
-        raise InvalidError(
-            missing("opentelemetry-api", "telemetry"),
-            missing=error.name,
-        ) from error
 
 
 def trace_context(record: Record) -> "Context":

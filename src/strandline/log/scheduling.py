@@ -1,9 +1,8 @@
 """Events that groups and work queues get at a time of their own. See design 0110."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from strandline.log.event_headers import with_headers
 from strandline.log.results import Value
 from strandline.values import Event, InvalidError
 from strandline.values.delivery_time import DELIVER_AT, delivery_time
@@ -35,3 +34,10 @@ def _scheduled(value: Value, text: str) -> Value:
             event_deliver_at=known,
         )
     return with_headers(value, {DELIVER_AT: text})
+
+
+def with_headers(event: Event, added: Mapping[str, str]) -> Event:
+    """Return the event with these headers besides its own."""
+    kind, payload, key, _, occurred_at_us = event.parts()
+    headers = Event(kind, headers={**event.headers, **added}).headers_json
+    return Event.load(kind, payload, key, headers, occurred_at_us)
