@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.api_baseline import breaks
+from tools.api_baseline import breaks, stubs
 from tools.lowest import name_of, requirements, without_oldest
 from tools.release import digests, untyped
 
@@ -39,6 +39,16 @@ def test_what_breaks_a_caller_is_named(before: str, after: str, named: str) -> N
 
     assert found, "a break went unnoticed"
     assert found[0].startswith(f"strandline: {named}")
+
+
+@pytest.mark.slow
+def test_what_a_class_inherits_is_part_of_the_interface() -> None:
+    interface = stubs(ROOT / "src")["strandline"]
+
+    consumer = interface.partition("\nclass AsyncConsumer:\n")[2].partition("\nclass ")[0]
+
+    assert "    blocking: " in consumer
+    assert "    async def __aenter__(self)" in consumer
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,8 @@ def _class(name: str, found: griffe.Class, indent: str) -> Iterator[str]:
     yield f"{indent}class {name}:"
     inner = indent + "    "
     is_empty = True
-    for each, member in sorted(found.members.items()):
+    # What a class has from another of ours is its own to a caller.
+    for each, member in sorted({**found.inherited_members, **found.members}.items()):
         if each.startswith("_") and each not in _SPECIAL:
             continue
         is_empty = False

@@ -16,7 +16,7 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, get_args, get_origin
 
 from strandline.values import _plain_event, _plain_record
 
@@ -160,7 +160,7 @@ def _class(kind: type) -> Iterator[str]:
     for name, member in _members(kind).items():
         yield f"### `{kind.__name__}.{name}`"
         if isinstance(member, property):
-            yield f"```py\n{_property(name, member)}\n```"
+            yield f"```py\n{_property(name, member, kind)}\n```"
             yield _own_docstring(member)
         else:
             yield from _function(name, member)
@@ -203,10 +203,21 @@ def _written_fields(kind: type, *, is_enum: bool) -> Iterator[tuple[str, str]]:
             yield name, f"| {' | '.join(cells)} |"
 
 
-def _property(name: str, member: property) -> str:
+def _property(name: str, member: property, kind: type) -> str:
     returned = getattr(member.fget, "__annotations__", {}).get("return", "")
+    if isinstance(returned, TypeVar):
+        returned = _argument(kind, returned)
     shown = returned if isinstance(returned, str) else inspect.formatannotation(returned)
     return f"{name}: {shown}" if shown else name
+
+
+def _argument(kind: type, variable: TypeVar) -> Any:
+    """Return what a class says for a type variable of one that it is made of."""
+    for base in getattr(kind, "__orig_bases__", ()):
+        variables = getattr(get_origin(base), "__parameters__", ())
+        if variable in variables:
+            return get_args(base)[variables.index(variable)]
+    return variable
 
 
 def _members(kind: type) -> dict[str, Any]:

@@ -3,23 +3,15 @@
 from collections.abc import AsyncIterator, Collection
 from typing import TYPE_CHECKING, Final
 
-from strandline.log.off_loop import each_of, in_thread, off_loop, to_its_end
+from strandline.log.off_loop import AsyncFace, each_of, in_thread, off_loop, to_its_end
 from strandline.log.results import Batches, Hint, Watch
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class AsyncBatches:
+class AsyncBatches(AsyncFace[Batches]):
     """`Batches` for `async for`: the record batches are read in a thread."""
-
-    def __init__(self, blocking: Batches) -> None:
-        self._blocking = blocking
-
-    @property
-    def blocking(self) -> Batches:
-        """The same batches for threads."""
-        return self._blocking
 
     @property
     def schema(self) -> "pa.Schema":
@@ -31,20 +23,9 @@ class AsyncBatches:
         async for batch in each_of(await in_thread(iter, self._blocking), items_max=1):
             yield batch
 
-    def __repr__(self) -> str:
-        return f"AsyncBatches({self._blocking!r})"
 
-
-class AsyncWatch:
+class AsyncWatch(AsyncFace[Watch]):
     """A `Watch` for an event loop."""
-
-    def __init__(self, blocking: Watch) -> None:
-        self._blocking = blocking
-
-    @property
-    def blocking(self) -> Watch:
-        """The same watch for threads."""
-        return self._blocking
 
     @property
     def is_closed(self) -> bool:
@@ -65,6 +46,3 @@ class AsyncWatch:
     async def close(self) -> None:
         """End the watch, and a wait with ClosedError. May be repeated."""
         await to_its_end(self._blocking.close)
-
-    def __repr__(self) -> str:
-        return f"AsyncWatch({self._blocking!r})"

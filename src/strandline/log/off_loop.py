@@ -33,6 +33,21 @@ class Face(Protocol[BlockingT_co]):
         """The same object for threads."""
 
 
+class AsyncFace(Generic[BlockingT_co]):
+    """Implements Face: what is the same in every object for event loops."""
+
+    def __init__(self, blocking: BlockingT_co) -> None:
+        self._blocking = blocking
+
+    @property
+    def blocking(self) -> BlockingT_co:
+        """The same object for threads."""
+        return self._blocking
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._blocking!r})"
+
+
 class Closing(Protocol):
     """What has to be closed."""
 

@@ -2,26 +2,18 @@
 
 from typing import Final
 
-from strandline.log.off_loop import off_loop, to_its_end
+from strandline.log.off_loop import AsyncFace, off_loop, to_its_end
 from strandline.subscriptions.consumer import FETCH_MAX, Consumer
 from strandline.subscriptions.delivery import Delivery
 from strandline.subscriptions.stream import AsyncStream
 
 
-class AsyncConsumer(AsyncStream[Delivery]):
+class AsyncConsumer(AsyncFace[Consumer], AsyncStream[Delivery]):
     """A `Consumer` with calls to be awaited, and `async for`; one task reads at a time.
 
     A step that is cancelled loses no delivery. An ack that is cancelled is stored or not;
     the record may be acked again.
     """
-
-    def __init__(self, blocking: Consumer) -> None:
-        self._blocking = blocking
-
-    @property
-    def blocking(self) -> Consumer:
-        """The same consumer for threads."""
-        return self._blocking
 
     @property
     def dead_letter_topic(self) -> str:
@@ -63,6 +55,3 @@ class AsyncConsumer(AsyncStream[Delivery]):
     async def close(self) -> None:
         """End reading, also for tasks that wait. What is outstanding comes again."""
         await to_its_end(self._blocking.close)
-
-    def __repr__(self) -> str:
-        return f"AsyncConsumer({self._blocking!r})"

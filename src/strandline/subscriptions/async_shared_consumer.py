@@ -2,26 +2,18 @@
 
 from typing import Final
 
-from strandline.log.off_loop import off_loop, to_its_end
+from strandline.log.off_loop import AsyncFace, off_loop, to_its_end
 from strandline.log.queue_depth import check_count
 from strandline.subscriptions.delivery import Delivery
 from strandline.subscriptions.shared_consumer import SharedConsumer
 from strandline.subscriptions.stream import AsyncStream
 
 
-class AsyncSharedConsumer(AsyncStream[Delivery]):
+class AsyncSharedConsumer(AsyncFace[SharedConsumer], AsyncStream[Delivery]):
     """A `SharedConsumer` with calls to be awaited, and `async for`; one task reads at a time.
 
     A step that is cancelled loses no delivery: the next one has it.
     """
-
-    def __init__(self, blocking: SharedConsumer) -> None:
-        self._blocking = blocking
-
-    @property
-    def blocking(self) -> SharedConsumer:
-        """The same consumer for threads."""
-        return self._blocking
 
     @property
     def dead_letter_topic(self) -> str:
@@ -48,6 +40,3 @@ class AsyncSharedConsumer(AsyncStream[Delivery]):
     async def close(self) -> None:
         """End reading, and let other members have what this one holds."""
         await to_its_end(self._blocking.close)
-
-    def __repr__(self) -> str:
-        return f"AsyncSharedConsumer({self._blocking!r})"

@@ -2,7 +2,7 @@
 
 from typing import Final, TypeVar
 
-from strandline.log.off_loop import closes, off_loop, to_its_end
+from strandline.log.off_loop import AsyncFace, closes, off_loop, to_its_end
 from strandline.subscriptions.assignment import Assignment
 from strandline.subscriptions.markers import Marker
 from strandline.subscriptions.screening import FailedRecord
@@ -13,16 +13,8 @@ from strandline.values import Record
 ItemT = TypeVar("ItemT", bound=Record | FailedRecord | Marker)
 
 
-class AsyncAssignment:
+class AsyncAssignment(AsyncFace[Assignment]):
     """An `Assignment` with calls to be awaited."""
-
-    def __init__(self, blocking: Assignment) -> None:
-        self._blocking = blocking
-
-    @property
-    def blocking(self) -> Assignment:
-        """The same assignment for threads."""
-        return self._blocking
 
     add: Final = off_loop(Assignment.add)
     remove: Final = off_loop(Assignment.remove)
@@ -32,24 +24,13 @@ class AsyncAssignment:
     fault: Final = off_loop(Assignment.fault)
     close: Final = closes(Assignment.close)
 
-    def __repr__(self) -> str:
-        return f"AsyncAssignment({self._blocking!r})"
 
-
-class AsyncSubscription(AsyncStream[ItemT]):
+class AsyncSubscription(AsyncFace[Subscription[ItemT]], AsyncStream[ItemT]):
     """A `Subscription` read with `async for` and `await next()`, one task at a time.
 
     A step that is cancelled loses no record. Waiting blocks no thread. History is read in
     a thread, a page at a time; what was written a moment ago is read on the loop.
     """
-
-    def __init__(self, blocking: Subscription[ItemT]) -> None:
-        self._blocking = blocking
-
-    @property
-    def blocking(self) -> Subscription[ItemT]:
-        """The same stream for threads."""
-        return self._blocking
 
     @property
     def assignment(self) -> AsyncAssignment:
@@ -76,6 +57,3 @@ class AsyncSubscription(AsyncStream[ItemT]):
     async def close(self) -> None:
         """End the stream, also for tasks that wait for its next item. May be repeated."""
         await to_its_end(self._blocking.close)
-
-    def __repr__(self) -> str:
-        return f"AsyncSubscription({self._blocking!r})"

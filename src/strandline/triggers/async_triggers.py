@@ -5,21 +5,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Self, Unpack
 
 from strandline.log import TopicName
+from strandline.log.off_loop import AsyncFace
 from strandline.triggers.counters import Counters
 from strandline.triggers.trigger import Function, Trigger, TriggerTerms
 from strandline.triggers.triggers import Triggers
 
 
-class AsyncTriggers:
+class AsyncTriggers(AsyncFace[Triggers]):
     """`Triggers` that work on the running event loop: `async with Triggers(…) as triggers`."""
-
-    def __init__(self, blocking: Triggers) -> None:
-        self._blocking = blocking
-
-    @property
-    def blocking(self) -> Triggers:
-        """The same runner for threads."""
-        return self._blocking
 
     @property
     def is_running(self) -> bool:
@@ -68,6 +61,3 @@ class AsyncTriggers:
 
     async def __aexit__(self, *exc: object) -> None:
         await self.stop()
-
-    def __repr__(self) -> str:
-        return f"AsyncTriggers({self._blocking!r})"

@@ -4,7 +4,7 @@ from functools import partial
 from typing import Any, Final, Literal, Unpack, overload
 
 from strandline.log import AsyncLog, AsyncReceipt, Value
-from strandline.log.off_loop import Opening, in_pages, in_thread, off_loop
+from strandline.log.off_loop import AsyncFace, Opening, in_pages, in_thread, off_loop
 from strandline.subscriptions import Marker
 from strandline.subscriptions.start import Starts
 from strandline.typed.async_subscription import AsyncScopedSubscription
@@ -14,17 +14,12 @@ from strandline.typed.scope import PublishTerms, Scope
 from strandline.values import EARLIEST, Tenant
 
 
-class AsyncScope:
+class AsyncScope(AsyncFace[Scope]):
     """A `Scope` with calls to be awaited; `AsyncLog.scope` returns it."""
 
     def __init__(self, blocking: Scope, log: AsyncLog) -> None:
-        self._blocking = blocking
+        super().__init__(blocking)
         self._log = log
-
-    @property
-    def blocking(self) -> Scope:
-        """The same scope for threads."""
-        return self._blocking
 
     @property
     def tenant(self) -> Tenant | None:
@@ -103,6 +98,3 @@ class AsyncScope:
 
     replay: Final = in_pages(Scope.replay)
     consumers: Final = off_loop(Scope.consumers)
-
-    def __repr__(self) -> str:
-        return f"AsyncScope({self._blocking!r})"

@@ -2,7 +2,7 @@
 
 from typing import Final, TypeVar
 
-from strandline.log.off_loop import off_loop, to_its_end
+from strandline.log.off_loop import AsyncFace, off_loop, to_its_end
 from strandline.subscriptions import AsyncAssignment, AsyncStream, Marker
 from strandline.typed.delivered import Delivered
 from strandline.typed.subscription import ScopedSubscription
@@ -10,16 +10,8 @@ from strandline.typed.subscription import ScopedSubscription
 ItemT = TypeVar("ItemT", bound=Delivered | Marker)
 
 
-class AsyncScopedSubscription(AsyncStream[ItemT]):
+class AsyncScopedSubscription(AsyncFace[ScopedSubscription[ItemT]], AsyncStream[ItemT]):
     """A `ScopedSubscription` with `async for` and calls to be awaited, one task at a time."""
-
-    def __init__(self, blocking: ScopedSubscription[ItemT]) -> None:
-        self._blocking = blocking
-
-    @property
-    def blocking(self) -> ScopedSubscription[ItemT]:
-        """The same stream for threads."""
-        return self._blocking
 
     @property
     def assignment(self) -> AsyncAssignment:
@@ -35,6 +27,3 @@ class AsyncScopedSubscription(AsyncStream[ItemT]):
     async def close(self) -> None:
         """End the stream, also for tasks that wait for its next item. May be repeated."""
         await to_its_end(self._blocking.close)
-
-    def __repr__(self) -> str:
-        return f"AsyncScopedSubscription({self._blocking!r})"

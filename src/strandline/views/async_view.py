@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, Final, Generic, TypeVar, Unpack, overload
 
 from strandline.log import Value
-from strandline.log.off_loop import closes, off_loop
+from strandline.log.off_loop import AsyncFace, closes, off_loop
 from strandline.values import Partition
 from strandline.views.health import ViewHealth
 from strandline.views.live_view import LiveView
@@ -16,20 +16,12 @@ AnswerT = TypeVar("AnswerT")
 DefaultT = TypeVar("DefaultT")
 
 
-class AsyncLiveView(Generic[StateT]):
+class AsyncLiveView(AsyncFace[LiveView[StateT]], Generic[StateT]):
     """A `LiveView` for an event loop: `async with LiveView(…) as view`.
 
     What waits or reads the log is awaited; what answers from memory returns at once, after
     one `apply` at most. A publication that is cancelled is stored or not, once.
     """
-
-    def __init__(self, blocking: LiveView[StateT]) -> None:
-        self._blocking = blocking
-
-    @property
-    def blocking(self) -> LiveView[StateT]:
-        """The same view for threads."""
-        return self._blocking
 
     reconcile: Final = off_loop(LiveView[StateT].reconcile)
     rebuild: Final = off_loop(LiveView[StateT].rebuild)
@@ -115,20 +107,12 @@ class AsyncLiveView(Generic[StateT]):
     async def __aexit__(self, *exc: object) -> None:
         await self.close()
 
-    def __repr__(self) -> str:
-        return f"AsyncLiveView({self._blocking!r})"
 
-
-class AsyncPendingView(Generic[StateT]):
+class AsyncPendingView(AsyncFace[PendingView[StateT]], Generic[StateT]):
     """A `PendingView` for an event loop: its view is an `AsyncLiveView`."""
 
     def __init__(self, blocking: PendingView[StateT] | None = None) -> None:
-        self._blocking = PendingView[StateT]() if blocking is None else blocking
-
-    @property
-    def blocking(self) -> PendingView[StateT]:
-        """The same place for threads."""
-        return self._blocking
+        super().__init__(PendingView[StateT]() if blocking is None else blocking)
 
     def become(self, view: AsyncLiveView[StateT]) -> AsyncLiveView[StateT] | None:
         """Answer as `view` from now on, and return the one before."""
@@ -191,9 +175,6 @@ class AsyncPendingView(Generic[StateT]):
     ) -> Publication:
         """See AsyncLiveView."""
         return await self._there().publish(value, timeout_s=timeout_s, **options)
-
-    def __repr__(self) -> str:
-        return f"AsyncPendingView({self._blocking!r})"
 
     def _there(self, partition: int = -1) -> AsyncLiveView[StateT]:
         return AsyncLiveView(self._blocking._there(partition))
