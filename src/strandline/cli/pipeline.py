@@ -3,6 +3,7 @@
 import importlib
 import os
 import sys
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Protocol
 
 import typer
@@ -89,23 +90,8 @@ def audit(
 
         chosen = topics or None
         report = jobs.audit(spark, url, chosen, tenant=tenant, progress=bar.advance)
-    counts = {
-        "topics": report.topics,
-        "partitions": report.partitions,
-        "records": report.records,
-        "copies": report.copies,
-    }
-    findings = [
-        {
-            "topic": each.topic,
-            "tenant": each.tenant,
-            "partition": each.partition,
-            "offset": each.offset,
-            "reason": each.reason,
-            "location": each.location,
-        }
-        for each in report.findings
-    ]
+    counts = _counts(report, "topics", "partitions", "records", "copies")
+    findings = [asdict(each) for each in report.findings]
     if json:
         show_json({"is_sound": report.is_sound, **counts, **_pace(report), "findings": findings})
     else:
@@ -160,12 +146,10 @@ def tier(
             compact_bytes=None if compact is None else parse_size(compact),
             progress=bar.advance,
         )
-    done = report.done
-    counts = {name: getattr(done, name) for name in done.__slots__}
     if json:
-        show_json({"topic": topic, "store": store, **counts, **_pace(report)})
+        show_json({"topic": topic, "store": store, **asdict(report.done), **_pace(report)})
     else:
-        show(f"{topic}: {report_text(done)}, {_paced(report)}")
+        show(f"{topic}: {report_text(report.done)}, {_paced(report)}")
 
 
 @command(
@@ -210,7 +194,7 @@ def rebuild(
             poison=policy,
             progress=bar.advance,
         )
-    fields = {"records": report.records, "quarantined": report.quarantined}
+    fields = _counts(report, "records", "quarantined")
     if json:
         shown = {"snapshot": report.snapshot, "committed": report.committed}
         show_json({**shown, **fields, **_pace(report)})
@@ -404,6 +388,10 @@ def _pace(report: _Timed) -> dict[str, object]:
     return {"seconds": round(report.seconds, 3), "rows_per_s": round(report.rows_per_s)}
 
 
+def _counts(report: object, *names: str) -> dict[str, int]:
+    return {name: getattr(report, name) for name in names}
+
+
 def _summary(front: str, counts: dict[str, int], report: _Timed) -> None:
     listed = ", ".join(f"{name} {each:,}" for name, each in counts.items())
     show(f"{front}{listed}, {_paced(report)}")
@@ -414,7 +402,7 @@ def _paced(report: _Timed) -> str:
 
 
 def _show_folder(topic: str, report: "FolderReport", *, json: bool) -> None:
-    counts = {"records": report.records, "rows": report.rows}
+    counts = _counts(report, "records", "rows")
     if json:
         shown = {"folder": report.folder, "offsets": report.offsets, "is_repeat": report.is_repeat}
         show_json({**shown, **counts, **_pace(report)})
@@ -424,7 +412,7 @@ def _show_folder(topic: str, report: "FolderReport", *, json: bool) -> None:
 
 
 def _show_flow(report: "FlowReport", *, json: bool) -> None:
-    counts = {"rows": report.rows, "batches": report.batches}
+    counts = _counts(report, "rows", "batches")
     if json:
         show_json({"topic": report.topic, **counts, **_pace(report)})
     else:
