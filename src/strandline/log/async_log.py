@@ -19,6 +19,7 @@ from strandline.log.early_looks import EarlyLooks
 from strandline.log.handed_over import AppendQueue, HandedOver
 from strandline.log.log import Log
 from strandline.log.off_loop import (
+    AsyncFace,
     BoundThread,
     Opening,
     bound_thread,
@@ -59,7 +60,7 @@ if TYPE_CHECKING:
 MadeT = TypeVar("MadeT", Receipt, Receipts)
 
 
-class AsyncLog:
+class AsyncLog(AsyncFace[Log]):
     """A `Log` for an event loop: `async with open(…) as log`, or over one that is open.
 
     Each call has the name and the parameters of the blocking one, and does the same; what
@@ -73,15 +74,10 @@ class AsyncLog:
         given: object = blocking
         if isinstance(given, AsyncLog):
             raise InvalidError("this is an async log already, use it as it is", log=repr(blocking))
-        self._blocking = blocking
+        super().__init__(blocking)
         #: Of each topic that had to be looked up, the appends that came meanwhile.
         self._queues: dict[TopicName, AppendQueue] = {}
         self._looks = EarlyLooks(blocking._appends.look_at)
-
-    @property
-    def blocking(self) -> Log:
-        """The same log for threads."""
-        return self._blocking
 
     @property
     def id(self) -> UUID:
