@@ -60,24 +60,13 @@ def _is(value: object, module: str, name: str) -> bool:
     return found is not None and isinstance(value, getattr(found, name))
 
 
-class PsycopgTransaction:
-    """Implements CallersTransaction for a connection of psycopg."""
+class BlockTransaction:
+    """What is alike where a library has a block for a transaction."""
 
-    def __init__(self, connection: Connection) -> None:
-        self.given = connection
+    def __init__(self, given: Any) -> None:
+        self.given = given
         self._block: Any = None
-
-    def begin(self) -> None:
-        if self.given.closed:
-            raise InvalidError("this connection is closed, connect again")
-        if self.given.info.transaction_status != TransactionStatus.IDLE:
-            raise begun()
-        block = self.given.transaction()
-        block.__enter__()
-        self._block = block
-
-    def connection(self) -> Connection:
-        return check_going_on(self.given)
+        self._has_begun = False
 
     def flush(self) -> None:
         """Nothing is kept back."""
@@ -86,6 +75,24 @@ class PsycopgTransaction:
         block, self._block = self._block, None
         if block is not None:
             block.__exit__(None if error is None else type(error), error, None)
+
+    def _enter(self, block: Any) -> None:
+        block.__enter__()
+        self._block = block
+
+
+class PsycopgTransaction(BlockTransaction):
+    """Implements CallersTransaction for a connection of psycopg."""
+
+    def begin(self) -> None:
+        if self.given.closed:
+            raise InvalidError("this connection is closed, connect again")
+        if self.given.info.transaction_status != TransactionStatus.IDLE:
+            raise begun()
+        self._enter(self.given.transaction())
+
+    def connection(self) -> Connection:
+        return check_going_on(self.given)
 
 
 class PooledTransaction:
@@ -119,20 +126,13 @@ class PooledTransaction:
                 self._give_back(inner.given)
 
 
-class AlchemyTransaction:
+class AlchemyTransaction(BlockTransaction):
     """Implements CallersTransaction for a session or a connection of SQLAlchemy."""
-
-    def __init__(self, session: Any) -> None:
-        self.given = session
-        self._block: Any = None
-        self._has_begun = False
 
     def begin(self) -> None:
         if self.given.in_transaction():
             raise begun()
-        block = self.given.begin()
-        block.__enter__()
-        self._block = block
+        self._enter(self.given.begin())
         self.connection()
         self._has_begun = True
 
@@ -154,19 +154,9 @@ class AlchemyTransaction:
         if hasattr(self.given, "flush"):
             self.given.flush()
 
-    def leave(self, error: BaseException | None) -> None:
-        block, self._block = self._block, None
-        if block is not None:
-            block.__exit__(None if error is None else type(error), error, None)
 
-
-class DjangoTransaction:
+class DjangoTransaction(BlockTransaction):
     """Implements CallersTransaction for a connection of Django."""
-
-    def __init__(self, connection: Any) -> None:
-        self.given = connection
-        self._block: Any = None
-        self._has_begun = False
 
     def begin(self) -> None:
         if self.given.in_atomic_block:
@@ -174,9 +164,7 @@ class DjangoTransaction:
                 "this connection is inside atomic() already: make log.transaction the outermost"
                 " block, and use TransactionTestCase in tests"
             )
-        block = sys.modules["django.db.transaction"].atomic(using=self.given.alias)
-        block.__enter__()
-        self._block = block
+        self._enter(sys.modules["django.db.transaction"].atomic(using=self.given.alias))
         self.connection()
         self._has_begun = True
 
@@ -190,14 +178,6 @@ class DjangoTransaction:
         if self.given.needs_rollback:
             raise failed()
         return check_going_on(driver) if self._has_begun else begin_now(driver)
-
-    def flush(self) -> None:
-        """Nothing is kept back."""
-
-    def leave(self, error: BaseException | None) -> None:
-        block, self._block = self._block, None
-        if block is not None:
-            block.__exit__(None if error is None else type(error), error, None)
 
 
 def begin_now(connection: Any) -> Connection:
