@@ -133,6 +133,27 @@ def test_only_io_uses_the_builtin_open() -> None:
     assert not opened, "go through io"
 
 
+def test_threads_are_started_so_that_an_interrupt_is_raised_as_what_it_is() -> None:
+    started = [
+        f"{shown(path)}:{line}"
+        for path in set((ROOT / "src").rglob("*.py")) - {PACKAGE / "locks.py"}
+        for line in started_thread_lines(parsed(path))
+    ]
+
+    assert not started, "start it with locks.start_thread"
+
+
+def test_a_thread_that_is_started_by_itself_is_found() -> None:
+    tree = ast.parse(
+        "threading.Thread(target=run).start()\n"
+        "self._watch = Thread(target=run)\n"
+        "self._watch.start()\n"
+        "query.start()\n"
+    )
+
+    assert started_thread_lines(tree) == [1, 3]
+
+
 def test_reference_tags_of_finished_chapters_are_carried_by_tests() -> None:
     carried = {
         tag
@@ -208,6 +229,31 @@ def shown(path: Path) -> str:
 
 def parsed(path: Path) -> ast.Module:
     return ast.parse(path.read_text(), str(path))
+
+
+def started_thread_lines(tree: ast.Module) -> list[int]:
+    """Return the lines that call `start` of a thread that the module makes."""
+    threads = {
+        called(target)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign) and called(node.value) == "Thread"
+        for target in node.targets
+    }
+    return [
+        node.lineno
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == "start"
+        and called(node.func.value) in {"Thread", *threads}
+    ]
+
+
+def called(node: ast.expr) -> str | None:
+    """Return the last part of a name, or of the name of what is called."""
+    if isinstance(node, ast.Call):
+        node = node.func
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", None)
 
 
 def referred(docstring: str) -> list[str]:

@@ -14,6 +14,7 @@ import msgspec
 from strandline.clock import Clock, SystemClock
 from strandline.io import Io, SystemIo, real_path
 from strandline.io.file_watcher import FileWatcher
+from strandline.locks import start_thread
 from strandline.log import LiveSubscription, TopicName
 from strandline.subscriptions.broker import LocalBroker, key_of, wanted_topic
 from strandline.values import InvalidError, Tenant, Topic, parse_tenant
@@ -73,9 +74,14 @@ class MachineBroker:
         with self._lock:
             if self._file_watcher is None:
                 file_watcher = self._io.file_watcher()
-                threading.Thread(
-                    target=self._listen, args=(file_watcher,), name="strandline-broker", daemon=True
-                ).start()
+                start_thread(
+                    threading.Thread(
+                        target=self._listen,
+                        args=(file_watcher,),
+                        name="strandline-broker",
+                        daemon=True,
+                    )
+                )
                 self._file_watcher = file_watcher
             self._file_watcher.add(self._file(_name(key), _WAKE))
         detach = self._local.attach(live, wake)

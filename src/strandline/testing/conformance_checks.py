@@ -7,6 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
+from strandline.locks import start_thread
 from strandline.log import Log, TopicName
 from strandline.testing.fake_clock import FakeClock
 from strandline.values import RECORD_BYTES_MAX, Event, Offset, StrandlineError
@@ -91,7 +92,7 @@ def started(action: Callable[[], R]) -> Future[R]:
         except BaseException as error:  # noqa: BLE001 Raised where the result is read.
             outcome.set_exception(error)
 
-    threading.Thread(target=run, daemon=True).start()
+    start_thread(threading.Thread(target=run, daemon=True))
     return outcome
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 
 from strandline.clock import Clock, SystemClock
-from strandline.locks import Latch
+from strandline.locks import Latch, start_thread
 from strandline.log import AsyncLog, Log, TopicName, check_log
 from strandline.triggers.counters import Counters
 from strandline.triggers.dispatch import Dispatch
@@ -138,7 +138,7 @@ class Triggers:
             target=lambda: asyncio.run(self._work(run)), name="strandline-triggers", daemon=True
         )
         try:
-            thread.start()
+            start_thread(thread)
             run.is_open.wait()
         except BaseException:
             run.request_stop()

@@ -8,6 +8,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from strandline.locks import start_thread
+
 
 class Workers:
     """Runs calls on at most `count` threads, begun as they are needed.
@@ -41,7 +43,7 @@ class Workers:
         if self._busy > self._threads and self._threads < self._count:
             self._threads += 1
             thread = threading.Thread(target=self._work, name=f"trigger {self._name}", daemon=True)
-            thread.start()
+            start_thread(thread)
         self._calls.put(call)
         try:
             return await future

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from strandline.io import SystemIo
+from strandline.locks import start_thread
 from strandline.server.flight.message_bounds import ClientFrames, RefusedMessageError
 
 _log: Final = logging.getLogger("strandline.server")
@@ -52,7 +53,7 @@ class FlightFront:
 
     def start(self) -> None:
         """Listen from now on."""
-        self._thread.start()
+        start_thread(self._thread)
         self._is_ready.wait()
 
     def cut(self, peer: str) -> None:

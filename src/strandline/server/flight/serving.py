@@ -6,6 +6,7 @@ import threading
 from typing import Final
 
 from strandline.io import SystemIo, private_directory
+from strandline.locks import start_thread
 from strandline.server.app import Application
 from strandline.server.flight.answers import FlightAnswers
 from strandline.server.flight.front import FlightFront
@@ -46,7 +47,7 @@ class FlightServing:
         self._watch = threading.Thread(
             target=self._answers.calls.watch, name="strandline-flight-watch", daemon=True
         )
-        self._watch.start()
+        start_thread(self._watch)
         self._front.start()
 
     def drain(self) -> None:
@@ -62,7 +63,7 @@ class FlightServing:
             return
         self.drain()
         ending = threading.Thread(target=self._answers.shutdown, daemon=True)
-        ending.start()
+        start_thread(ending)
         ending.join(self._app.settings.drain_s)
         self._front.close()
         ending.join()

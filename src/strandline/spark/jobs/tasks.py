@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import pyarrow as pa
 
 from strandline.clock import SystemClock
+from strandline.locks import start_thread
 from strandline.values import StrandlineError
 
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ def reporting(done: Callable[[], int], progress: Progress | None) -> Iterator[No
             report()
 
     thread = threading.Thread(target=repeat, name="strandline-progress", daemon=True)
-    thread.start()
+    start_thread(thread)
     try:
         yield
     finally:

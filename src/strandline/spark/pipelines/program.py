@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import msgspec
 
 from strandline.clock import SystemClock
+from strandline.locks import start_thread
 from strandline.spark.pipelines.order import Order, OutputLine
 from strandline.spark.session import local_session
 
@@ -144,7 +145,7 @@ def _emit(what: Literal["event", "completed", "failed"], text: str) -> None:
 
 
 if __name__ == "__main__":
-    threading.Thread(target=_end_with_caller, daemon=True).start()
+    start_thread(threading.Thread(target=_end_with_caller, daemon=True))
     main(msgspec.json.decode(sys.argv[1], type=Order))
     # Threads of the server's client would hold the process up.
     os._exit(0)

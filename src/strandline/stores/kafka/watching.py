@@ -7,6 +7,7 @@ from typing import Final
 
 from confluent_kafka import OFFSET_END, Consumer, KafkaException, Message, TopicPartition
 
+from strandline.locks import start_thread
 from strandline.log.watches import Watches
 from strandline.stores.engine_topic import EngineTopic
 from strandline.stores.kafka.clients import KafkaClients
@@ -72,7 +73,7 @@ class KafkaChanges:
         self._is_woken = self._is_closed = False
         #: Whether the consumer is to follow other partitions than it does.
         self._has_moved = False
-        threading.Thread(target=self._follow, name="strandline-hints", daemon=True).start()
+        start_thread(threading.Thread(target=self._follow, name="strandline-hints", daemon=True))
 
     def add(self, place: TopicEnd, /) -> None:
         # Where it cannot be found, its reader sees why.
