@@ -289,6 +289,20 @@ def test_a_savepoint_takes_events_back_with_the_rows(path: str, log: Log) -> Non
     assert not log.append("orders", CREATED, idempotency_key="key").is_repeat
 
 
+def test_a_repeat_of_what_took_the_place_of_an_undone_append_is_stored(log: Log) -> None:
+    with log.transaction() as connection:
+        connection.execute("SAVEPOINT mine")
+        undone = log.append("orders", Event("undone", {}), idempotency_key="key")
+        connection.execute("ROLLBACK TO mine")
+        kept = log.append("orders", Event("kept", {}), idempotency_key="key")
+        repeat = log.append("orders", Event("kept", {}), idempotency_key="key")
+
+    assert kinds(log) == ["kept"]
+    assert [(each.offset, each.is_repeat) for each in (kept, repeat)] == [(0, False), (0, True)]
+    with pytest.raises(InvalidError, match="savepoint"):
+        _ = undone.offset
+
+
 # --- whose transaction it is ---
 
 

@@ -220,6 +220,28 @@ def test_a_source_that_was_trimmed_beyond_the_copy_is_refused(tmp_path: Path) ->
         sl.copy(source, target)
 
 
+@pytest.mark.parametrize("has_proof", [True, False])
+@pytest.mark.parametrize("key", ["ann", "bob"])
+def test_a_copy_of_records_that_were_erased_since_is_refused(
+    tmp_path: Path, key: str, has_proof: bool
+) -> None:
+    source, target = f"file:{tmp_path / 'source'}", f"sqlite:{tmp_path / 'target'}"
+    with sl.open(source) as log:
+        log.create_topic("people", proof=has_proof)
+        for each in ("ann", "bob"):
+            log.append("people", sl.Event("joined", {}, key=each))
+        sl.copy(source, target)
+        log.erase("people", key=key)
+
+        with pytest.raises(sl.InvalidError, match="erased after they were copied") as caught:
+            sl.copy(source, target)
+        sl.copy(source, f"sqlite:{tmp_path / 'again'}")
+
+    assert caught.value.fields["offset"] == ["ann", "bob"].index(key)
+    with sl.open(f"sqlite:{tmp_path / 'again'}") as again:
+        assert [record.key for record in again.read("people", 0, 0)].count(key) == 0
+
+
 def _batch(value: int) -> Any:
     return pa.record_batch({"a": [value]})
 

@@ -10,7 +10,7 @@ from strandline.log.copies import CopiedPartition
 from strandline.log.cursors import ConsumerCursors
 from strandline.log.sources import check_has_no_holes
 from strandline.moves.given_ids import GivenIds
-from strandline.moves.topic_move import TopicMove, kept_of
+from strandline.moves.topic_move import TopicMove, is_copied, kept_of
 from strandline.opening import absolute_url, is_shared, open_log, place_url
 from strandline.values import CorruptError, InvalidError, Mode
 from strandline.values.arguments import check_items
@@ -37,8 +37,8 @@ def copy(
     `progress` is called with numbers of records.
 
     InvalidError if the target is the source, or a log of its own, or was written to by
-    others; or if the source was trimmed meanwhile beyond what was copied. CorruptError if
-    the source is damaged, or the two differ.
+    others; or if the source was trimmed meanwhile beyond what was copied, or records of it
+    were erased after they were copied. CorruptError if the source is damaged, or the two differ.
     """
     found, place = place_url(source), _located(target)
     chosen = None if topics is None else frozenset(_names(topics))
@@ -168,15 +168,9 @@ class _LogMove:
             store.history(topic, number, low, end)
             for store, topic in zip((self._old, self._new), pair, strict=True)
         ]
-        old, new = histories
-        entries = [kept_of(old, self._old.url), kept_of(new, self._new.url)]
+        entries = [kept_of(histories[0], self._old.url), kept_of(histories[1], self._new.url)]
         for one, other in itertools.zip_longest(*entries):
-            if (
-                one is None
-                or other is None
-                or one.offset != other.offset
-                or old.chain.digest_kept(one) != new.chain.digest_kept(other)
-            ):
+            if not is_copied(histories, one, other, copied.topic.name):
                 at = low if one is None else one.offset
                 raise CorruptError(
                     "the copy differs from its source, copy to a new log",

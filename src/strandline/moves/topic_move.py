@@ -1,8 +1,9 @@
 """One topic, copied through the port of two stores. See design 0099."""
 
 import contextlib
+import itertools
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, cast
 
 from strandline.log import (
@@ -18,6 +19,7 @@ from strandline.log import (
 )
 from strandline.log.copies import CopiedPartition
 from strandline.log.cursors import ConsumerCursors
+from strandline.log.erased import is_tombstone
 from strandline.log.moved import NO_IDENTITIES, identities_before
 from strandline.moves.requests import WriteIdentities, requests_of
 from strandline.subscriptions.queue_store import copied_queue
@@ -104,11 +106,12 @@ class TopicMove:
         if end <= max(oldest, self._target.state(self._to, number).oldest):
             return True
         pair = [
-            [history.chain.digest_kept(entry) for entry in kept_of(history, store.url)]
+            store.history(topic, number, end - 1, end)
             for store, topic in ((self._source, self._from), (self._target, self._to))
-            for history in (store.history(topic, number, end - 1, end),)
         ]
-        return pair[0] == pair[1]
+        entries = [kept_of(pair[0], self._source.url), kept_of(pair[1], self._target.url)]
+        kept = itertools.zip_longest(*entries)
+        return all(is_copied(pair, one, other, self._from.topic.name) for one, other in kept)
 
     def _append(
         self, number: int, requests: Iterator[AppendRequest], progress: Callable[[int], None]
@@ -147,6 +150,27 @@ class TopicMove:
                 self._target.put_key(self._to, key, adopted, target.get(key))
         for key in target.keys() - source.keys():
             self._target.remove_key(self._to, key)
+
+
+def is_copied(
+    histories: Sequence[History], one: Kept | None, other: Kept | None, topic: str
+) -> bool:
+    """Whether a record and its copy are the same; InvalidError if only the copy is not erased."""
+    if one is None or other is None or one.offset != other.offset:
+        return False
+    is_erased = is_tombstone(one.body)
+    if is_erased and not is_tombstone(other.body):
+        raise InvalidError(
+            "records of the source were erased after they were copied: delete this copy, and copy"
+            " to a new log",
+            topic=topic,
+            partition=histories[0].partition,
+            offset=one.offset,
+        )
+    # With a proof, a tombstone has the digest of the record.
+    return is_erased == is_tombstone(other.body) and (
+        histories[0].chain.digest_kept(one) == histories[1].chain.digest_kept(other)
+    )
 
 
 def kept_of(history: History, url: str) -> Iterator[Kept]:

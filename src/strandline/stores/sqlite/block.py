@@ -211,7 +211,7 @@ class BlockConnection(sqlite3.Connection):
 
 
 class Stored(NamedTuple):
-    """The last row of what one append put into a partition; no checksum for a repeat."""
+    """A row that an append is in, with its checksum; none of a repeat whose row is gone."""
 
     place: int
     crc: int | None

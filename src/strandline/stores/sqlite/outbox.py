@@ -85,8 +85,11 @@ class Outbox:
                 block.failure = InvalidError("an append has failed half-way, roll all of it back")
                 block.failure.__cause__ = error
                 raise
-        crcs = {row[0]: row[-1] for row in changes.records}
-        joined = Joined(block, [Stored(row, crcs.get(row)) for row in _last_rows(write, placement)])
+            crcs = {row[0]: row[-1] for row in changes.records}
+            rows = _last_rows(write, placement)
+            # Of a repeat, the checksum of the original: another append may take its place.
+            rows_crc = [crcs[row] if row in crcs else _crc_at(connection, row) for row in rows]
+        joined = Joined(block, [Stored(*each) for each in zip(rows, rows_crc, strict=True)])
         block.joined.append(joined)
         block.ends.update(dict.fromkeys(changes.heads, 0))
         return placement, joined
@@ -195,17 +198,11 @@ class Outbox:
 
     def _check_joined(self, block: TransactionBlock) -> None:
         """Find the appends that the caller has undone with a savepoint of its own."""
-        fresh = {row for joined in block.joined for row in joined.rows if row.crc is not None}
-        stored = {row for row in fresh if self._crc_at(block, row.place) == row.crc}
-        gone = {row.place for row in fresh - stored}
+        rows = {row for joined in block.joined for row in joined.rows}
+        gone = {row for row in rows if _crc_at(block.connection, row.place) != row.crc}
         for joined in block.joined:
-            for row in joined.rows:
-                if row.place in gone and row not in stored:
-                    joined.error = _undone(None, block)
-
-    def _crc_at(self, block: TransactionBlock, row: int) -> int | None:
-        found = block.connection.execute(_CRC, (row,)).fetchone()
-        return None if found is None else int(found[0])
+            if not gone.isdisjoint(joined.rows):
+                joined.error = _undone(None, block)
 
     def _heads(self, block: TransactionBlock) -> dict[int, PartitionRow]:
         rows = [load_partition(block.connection, self._database.path, slot) for slot in block.ends]
@@ -225,6 +222,11 @@ def _last_rows(write: SqliteAppend, placement: Placement) -> list[int]:
     if fresh := len(write.request.drafts) - repeats:
         rows.append(place(slot, placement.offset + fresh - 1))
     return rows
+
+
+def _crc_at(connection: sqlite3.Connection, row: int) -> int | None:
+    found = connection.execute(_CRC, (row,)).fetchone()
+    return None if found is None else int(found[0])
 
 
 def _check_outside(database: Database, connection: sqlite3.Connection) -> None:
