@@ -144,7 +144,7 @@ PyMODINIT_FUNC PyInit_core(void) {
     if (!module) return NULL;
     crc32c_prepare();
     utf8_prepare();
-    if (!appender_prepare() || !add_types(module) || !event_set_call()
+    if (!text_prepare() || !appender_prepare() || !add_types(module) || !event_set_call()
         || PyModule_AddIntConstant(module, "INTERFACE", CORE_INTERFACE)) {
         Py_DECREF(module);
         return NULL;
