@@ -23,7 +23,7 @@
 #endif
 
 /* Raised with each change of what Python and the core expect of each other. */
-#define CORE_INTERFACE 17
+#define CORE_INTERFACE 18
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 #define LIKELY(condition) __builtin_expect(!!(condition), 1)
@@ -298,6 +298,11 @@ PyObject *sizes_of(PyObject *module, PyObject *args);
 /* --- lane_io.c --- */
 
 PyObject *start_writeback(PyObject *module, PyObject *args);
+
+/* --- running_loop.c --- */
+
+PyObject *running_loop(PyObject *module, PyObject *unused);
+PyObject *know_running_loop(PyObject *module, PyObject *loop);
 
 /* --- text_columns.c --- */
 

@@ -96,6 +96,8 @@ static PyMethodDef functions[] = {
     {"split_request", split_request, METH_O, NULL},
     {"events_of_json", events_of_json, METH_VARARGS, NULL},
     {"crc32c", checksum, METH_VARARGS, NULL},
+    {"running_loop", running_loop, METH_NOARGS, NULL},
+    {"know_running_loop", know_running_loop, METH_O, NULL},
     {"start_writeback", start_writeback, METH_VARARGS, NULL},
     {"encode", encode, METH_O, NULL},
     {"decode", decode, METH_O, NULL},
