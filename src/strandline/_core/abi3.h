@@ -242,6 +242,7 @@ int _PyArg_ParseTupleAndKeywords_SizeT(PyObject *, PyObject *, const char *, cha
 #define PyArg_ParseTuple _PyArg_ParseTuple_SizeT
 #define PyArg_ParseTupleAndKeywords _PyArg_ParseTupleAndKeywords_SizeT
 PyObject *PySequence_List(PyObject *);
+PyObject *PyThreadState_GetDict(void);
 PyObject *PyTuple_GetItem(PyObject *, Py_ssize_t);
 PyObject *PyTuple_New(Py_ssize_t);
 PyObject *PyTuple_Pack(Py_ssize_t, ...);

@@ -23,8 +23,9 @@
 #endif
 
 /* Raised with each change of what Python and the core expect of each other. */
-#define CORE_INTERFACE 17
+#define CORE_INTERFACE 18
 
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
 #define LIKELY(condition) __builtin_expect(!!(condition), 1)
 #define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
 
@@ -79,6 +80,47 @@ void utf8_prepare(void);
 bool is_utf8(const byte *text, size_t length);
 /* Whether a byte goes on with a character, and begins none. */
 static inline bool is_continuation(byte one) { return (one & 0xc0) == 0x80; }
+
+/* --- text_place.c --- */
+
+/* How many bytes stand before the characters of a text; 0 where that is not known. */
+typedef struct {
+    size_t ascii, latin;
+} TextHeads;
+extern TextHeads text_heads;
+
+enum { TEXT_LENGTH_AT = 16, TEXT_STATE_AT = 32 };
+/* What a text says of itself: in one piece, and how wide a character is. */
+enum {
+    TEXT_OF_LATIN = 1 << 5 | 1 << 2,
+    TEXT_OF_TWO = 1 << 5 | 2 << 2,
+    TEXT_OF_FOUR = 1 << 5 | 4 << 2,
+    TEXT_OF_ASCII = 1 << 6 | TEXT_OF_LATIN,
+    TEXT_SHAPES = 1 << 6 | 1 << 5 | 7 << 2
+};
+static inline uint32_t text_shape(PyObject *text) {
+    return read_u32((const char *)text + TEXT_STATE_AT) & TEXT_SHAPES;
+}
+/* Learn how texts lie in memory; false with an exception. */
+bool text_prepare(void);
+const char *text_made_utf8(PyObject *text, size_t *length);
+static inline size_t text_length(PyObject *text) {
+    return read_u64((const char *)text + TEXT_LENGTH_AT);
+}
+/* Return the UTF-8 of a text; NULL, without an exception, where it has none. */
+static inline const char *text_utf8(PyObject *text, size_t *length) {
+    if (UNLIKELY(!text_heads.ascii || text_shape(text) != TEXT_OF_ASCII))
+        return text_made_utf8(text, length);
+    *length = text_length(text);
+    return (const char *)text + text_heads.ascii;
+}
+/* The same; where it is known, the characters of a text that is no ASCII, a byte each. */
+static inline const char *text_utf8_or_latin(PyObject *text, size_t *length, bool *is_latin) {
+    *is_latin = text_heads.latin && text_shape(text) == TEXT_OF_LATIN;
+    if (LIKELY(!*is_latin)) return text_utf8(text, length);
+    *length = text_length(text);
+    return (const char *)text + text_heads.latin;
+}
 
 /* --- json_encode.c, json_decode.c, json_text.c --- */
 
@@ -256,6 +298,11 @@ PyObject *sizes_of(PyObject *module, PyObject *args);
 /* --- lane_io.c --- */
 
 PyObject *start_writeback(PyObject *module, PyObject *args);
+
+/* --- running_loop.c --- */
+
+PyObject *running_loop(PyObject *module, PyObject *unused);
+PyObject *know_running_loop(PyObject *module, PyObject *loop);
 
 /* --- text_columns.c --- */
 

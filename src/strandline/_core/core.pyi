@@ -1,6 +1,6 @@
 """What the C files promise. `NotImplemented` stands for: not me, and nothing was done."""
 
-from asyncio import Future
+from asyncio import AbstractEventLoop, Future
 from collections.abc import Callable, Iterable, Iterator
 from types import NotImplementedType
 from typing import Any, Self, TypeVar, final
@@ -65,6 +65,15 @@ def start_writeback(fd: int, start: int, length: int, /) -> None:
 
     Only a hint, and nothing where the system has no such call: the sync raises what has failed.
     """
+
+def running_loop() -> AbstractEventLoop | None:
+    """Return the loop that was last told to run in this thread; None once that has ended.
+
+    None as well in the child of a fork, and where another was told in another thread since.
+    """
+
+def know_running_loop(loop: AbstractEventLoop, /) -> None:
+    """Tell of the loop that asyncio runs in this thread. It is kept until the next is told."""
 
 def text_numbers(offsets: Any, first: int, count: int, content: Any, /) -> bytes:
     """Return a word for each text, which the fingerprint of the Spark sink adds up.

@@ -73,10 +73,23 @@ Event *event_of_parts(const EventParts *parts) {
 
 /* --- checks --- */
 
+/* Whether all of eight bytes are printable ASCII. */
+static inline bool are_printable(uint64_t eight) {
+    const uint64_t ones = 0x0101010101010101u, highs = 0x8080808080808080u;
+    uint64_t is_control = (eight - ones * 0x20) & ~eight, is_last_or_above = (eight + ones) | eight;
+    return !((is_control | is_last_or_above) & highs);
+}
+
 bool is_plain_kind(const byte *text, size_t length) {
     if (length < 1 || length > KIND_BYTES_MAX) return false;
-    for (size_t index = 0; index < length; index++)
-        if (text[index] < 0x20 || text[index] > 0x7e) return false;
+    const byte *end = text + length;
+    if (length >= 8) {
+        for (; end - text > 8; text += 8)
+            if (!are_printable(read_u64(text))) return false;
+        return are_printable(read_u64(end - 8));
+    }
+    for (; text < end; text++)
+        if (*text < 0x20 || *text > 0x7e) return false;
     return true;
 }
 
@@ -87,15 +100,9 @@ static Buffer scratch;
 
 /* Set `content` to the text's bytes; false, without an exception, if it is no plain text. */
 static bool take_plain_text(PyObject *text, const char **content, size_t *length) {
-    Py_ssize_t size;
     if (Py_TYPE(text) != &PyUnicode_Type) return false;
-    *content = PyUnicode_AsUTF8AndSize(text, &size);
-    if (!*content) {
-        PyErr_Clear();
-        return false;
-    }
-    *length = (size_t)size;
-    return true;
+    *content = text_utf8(text, length);
+    return *content;
 }
 
 static bool take_plain_kind(PyObject *kind, EventParts *parts) {

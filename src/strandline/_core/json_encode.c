@@ -35,85 +35,126 @@ char *json_put_escape(char *to, byte one) {
     return to;
 }
 
-/* Whether any of eight bytes is escaped. */
-static inline bool has_escaped(uint64_t eight) {
+/* Put a byte that does not stand for itself: one that is escaped, or a character of two bytes. */
+static char *put_other(char *to, byte one) {
+    if (one < 0x80) return json_put_escape(to, one);
+    to[0] = (char)(0xc0 | one >> 6);
+    to[1] = (char)(0x80 | (one & 0x3f));
+    return to + 2;
+}
+
+static inline bool is_other(byte one, bool is_latin) {
+    return json_is_escaped(one) || (is_latin && one >= 0x80);
+}
+
+#if defined(__SSE2__)
+/* Which of sixteen bytes do not stand for themselves, a bit each. */
+ALWAYS_INLINE unsigned others_of(__m128i sixteen, bool is_latin) {
+    const __m128i control = _mm_set1_epi8(0x1f), quote = _mm_set1_epi8('"'),
+                  backslash = _mm_set1_epi8('\\');
+    __m128i others = _mm_or_si128(
+        _mm_cmpeq_epi8(_mm_min_epu8(sixteen, control), sixteen),
+        _mm_or_si128(_mm_cmpeq_epi8(sixteen, quote), _mm_cmpeq_epi8(sixteen, backslash)));
+    /* The highest bit of each byte is what counts. */
+    return (unsigned)_mm_movemask_epi8(is_latin ? _mm_or_si128(others, sixteen) : others);
+}
+
+/* Whether any of sixteen bytes does not stand for itself. */
+ALWAYS_INLINE bool has_other(uint64_t eight, uint64_t more, bool is_latin) {
+    return others_of(_mm_set_epi64x((int64_t)more, (int64_t)eight), is_latin);
+}
+#else
+static inline bool eight_have_other(uint64_t eight, bool is_latin) {
     const uint64_t ones = 0x0101010101010101u, highs = 0x8080808080808080u;
     uint64_t quote = eight ^ (ones * '"'), backslash = eight ^ (ones * '\\');
     uint64_t is_control = (eight - ones * 0x20) & ~eight;
-    uint64_t is_other = ((quote - ones) & ~quote) | ((backslash - ones) & ~backslash);
-    return ((is_control | is_other) & highs) != 0;
+    uint64_t is_mark = ((quote - ones) & ~quote) | ((backslash - ones) & ~backslash);
+    return ((is_control | is_mark | (is_latin ? eight : 0)) & highs) != 0;
 }
 
+static inline bool has_other(uint64_t eight, uint64_t more, bool is_latin) {
+    return eight_have_other(eight, is_latin) || eight_have_other(more, is_latin);
+}
+#endif
+
 /* Fewer than 16: the first and the last of them at once, which may overlap. */
-static char *put_few_characters(char *to, const byte *from, size_t length) {
+ALWAYS_INLINE char *put_few_characters(char *to, const byte *from, size_t length, bool is_latin) {
     if (length >= 8) {
         uint64_t first = read_u64(from), last = read_u64(from + length - 8);
-        if (LIKELY(!has_escaped(first) && !has_escaped(last))) {
+        if (LIKELY(!has_other(first, last, is_latin))) {
             write_u64(to, first);
             write_u64(to + length - 8, last);
             return to + length;
         }
     } else if (length >= 4) {
         uint32_t first = read_u32(from), last = read_u32(from + length - 4);
-        if (LIKELY(!has_escaped((uint64_t)first << 32 | last))) {
+        uint64_t both = (uint64_t)first << 32 | last;
+        if (LIKELY(!has_other(both, both, is_latin))) {
             write_u32(to, first);
             write_u32(to + length - 4, last);
             return to + length;
         }
     }
     for (; length; length--, from++) {
-        if (UNLIKELY(json_is_escaped(*from))) to = json_put_escape(to, *from);
+        if (UNLIKELY(is_other(*from, is_latin))) to = put_other(to, *from);
         else *to++ = (char)*from;
     }
     return to;
 }
 
 /* `to` has room for ESCAPE_BYTES times `length`, and 16 more. */
-static char *put_characters(char *to, const byte *from, size_t length) {
+ALWAYS_INLINE char *put_characters(char *to, const byte *from, size_t length, bool is_latin) {
 #if defined(__SSE2__)
-    const __m128i control = _mm_set1_epi8(0x1f), quote = _mm_set1_epi8('"'),
-                  backslash = _mm_set1_epi8('\\');
+    const byte *start = from;
     while (length >= 16) {
-        __m128i sixteen = _mm_loadu_si128((const __m128i *)from);
-        __m128i is_control = _mm_cmpeq_epi8(_mm_min_epu8(sixteen, control), sixteen);
-        __m128i is_other = _mm_or_si128(
-            _mm_cmpeq_epi8(sixteen, quote), _mm_cmpeq_epi8(sixteen, backslash));
-        int escaped = _mm_movemask_epi8(_mm_or_si128(is_control, is_other));
-        _mm_storeu_si128((__m128i *)to, sixteen);
-        size_t plain = escaped ? (size_t)__builtin_ctz((unsigned)escaped) : 16;
+        __m128i sixteen = _mm_loadu_si128((const __m128i *)(const void *)from);
+        unsigned others = others_of(sixteen, is_latin);
+        _mm_storeu_si128((__m128i *)(void *)to, sixteen);
+        size_t plain = others ? (size_t)__builtin_ctz(others) : 16;
         from += plain;
         to += plain;
         length -= plain;
-        if (escaped) {
-            to = json_put_escape(to, *from++);
+        if (others) {
+            to = put_other(to, *from++);
             length--;
+        }
+    }
+    /* The last sixteen at once: where all of them are plain, those put already stay as they are. */
+    if (length && (size_t)(from - start) + length >= 16) {
+        __m128i sixteen = _mm_loadu_si128((const __m128i *)(const void *)(from + length - 16));
+        if (LIKELY(!others_of(sixteen, is_latin))) {
+            _mm_storeu_si128((__m128i *)(void *)(to + length - 16), sixteen);
+            return to + length;
         }
     }
 #else
     for (; length >= 16; length--, from++) {
-        for (; length >= 16 && !has_escaped(read_u64(from)); length -= 8, from += 8, to += 8)
+        for (; length >= 16 && !eight_have_other(read_u64(from), is_latin);
+             length -= 8, from += 8, to += 8)
             write_u64(to, read_u64(from));
-        if (json_is_escaped(*from)) to = json_put_escape(to, *from);
+        if (is_other(*from, is_latin)) to = put_other(to, *from);
         else *to++ = (char)*from;
     }
 #endif
-    return put_few_characters(to, from, length);
+    return put_few_characters(to, from, length, is_latin);
+}
+
+static char *put_latin_characters(char *to, const byte *from, size_t length) {
+    return put_characters(to, from, length, true);
 }
 
 /* Append `text` in quotes, between these two where they are not 0. */
-static bool put_quoted(Buffer *out, char before, PyObject *text, char after) {
-    Py_ssize_t length;
-    const char *content = PyUnicode_AsUTF8AndSize(text, &length);
-    if (!content) {
-        PyErr_Clear(); /* Half of a surrogate pair: Python says so. */
-        return false;
-    }
-    if (length > TEXT_BYTES_MAX) return false;
-    if (!buffer_reserve(out, ESCAPE_BYTES * (size_t)length + 20)) return false;
+ALWAYS_INLINE bool put_quoted(Buffer *out, char before, PyObject *text, char after) {
+    size_t length;
+    bool is_latin;
+    const byte *content = (const byte *)text_utf8_or_latin(text, &length, &is_latin);
+    if (UNLIKELY(!content || length > TEXT_BYTES_MAX)) return false;
+    if (!buffer_reserve(out, ESCAPE_BYTES * length + 20)) return false;
     char *to = out->bytes + out->length;
     if (before) *to++ = before;
     *to++ = '"';
-    to = put_characters(to, (const byte *)content, (size_t)length);
+    to = is_latin ? put_latin_characters(to, content, length)
+                  : put_characters(to, content, length, false);
     *to++ = '"';
     if (after) *to++ = after;
     out->length = (size_t)(to - out->bytes);
@@ -122,13 +163,20 @@ static bool put_quoted(Buffer *out, char before, PyObject *text, char after) {
 
 static bool put_text(Buffer *out, PyObject *text) { return put_quoted(out, 0, text, 0); }
 
+/* Append a name behind `separator`, and a colon. */
+static bool put_name(Buffer *out, char separator, PyObject *name) {
+    return put_quoted(out, separator, name, ':');
+}
+
 /* --- numbers --- */
 
+/* The digits of 0 to 99. */
+static const char pairs[] = "00010203040506070809101112131415161718192021222324"
+                            "25262728293031323334353637383940414243444546474849"
+                            "50515253545556575859606162636465666768697071727374"
+                            "75767778798081828384858687888990919293949596979899";
+
 static char *put_digits(char *to, uint64_t number) {
-    static const char pairs[] = "00010203040506070809101112131415161718192021222324"
-                                "25262728293031323334353637383940414243444546474849"
-                                "50515253545556575859606162636465666768697071727374"
-                                "75767778798081828384858687888990919293949596979899";
     char digits[20];
     size_t first = sizeof digits;
     for (; number >= 100; number /= 100) {
@@ -160,26 +208,26 @@ static bool put_int(Buffer *out, PyObject *value) {
 }
 
 /* Write a number with at most six decimals; false if it has more. Both are exact: a whole
- * number below 2^53, divided by a power of ten, is rounded as its decimal text would be. */
+ * number below 2^53, divided by a power of ten, is rounded as its decimal text would be. The
+ * whole number is the nearest: below 10^15 a product is wrong by less than half. */
 static bool put_few_decimals(Buffer *out, double value) {
-    static const double powers[] = {1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6};
+    enum { DECIMALS = 6, POWER = 1000000 };
     double magnitude = fabs(value);
     if (magnitude >= 1e9 || (magnitude < 1e-4 && magnitude != 0)) return false;
-    for (int decimals = 0; decimals <= 6; decimals++) {
-        double scaled = (double)(int64_t)(magnitude * powers[decimals] + 0.5);
-        if (scaled / powers[decimals] != magnitude) continue;
-        uint64_t number = (uint64_t)scaled, power = (uint64_t)powers[decimals];
-        char *to = out->bytes + out->length;
-        if (signbit(value)) *to++ = '-';
-        to = put_digits(to, number / power);
-        *to++ = '.';
-        number %= power;
-        int shown = decimals ? decimals : 1;
-        for (int place = shown; place-- > 0; number /= 10) to[place] = (char)('0' + number % 10);
-        out->length = (size_t)(to + shown - out->bytes);
-        return true;
-    }
-    return false;
+    int64_t number = (int64_t)(magnitude * POWER + 0.5);
+    if ((double)number / POWER != magnitude) return false;
+    uint64_t whole = (uint64_t)number / POWER, rest = (uint64_t)number % POWER;
+    char *to = out->bytes + out->length;
+    if (signbit(value)) *to++ = '-';
+    to = put_digits(to, whole);
+    *to++ = '.';
+    memcpy(to, pairs + 2 * (rest / 10000), 2);
+    memcpy(to + 2, pairs + 2 * (rest / 100 % 100), 2);
+    memcpy(to + 4, pairs + 2 * (rest % 100), 2);
+    size_t shown = DECIMALS;
+    while (shown > 1 && to[shown - 1] == '0') shown--;
+    out->length = (size_t)(to + shown - out->bytes);
+    return true;
 }
 
 static bool put_float(Buffer *out, double value) {
@@ -208,7 +256,7 @@ static bool put_dict(Buffer *out, PyObject *dict, int depth) {
     char separator = '{';
     while (PyDict_Next(dict, &position, &name, &value)) {
         if (Py_TYPE(name) != &PyUnicode_Type) return false;
-        if (!put_quoted(out, separator, name, ':') || !put_value(out, value, depth + 1)) return false;
+        if (!put_name(out, separator, name) || !put_value(out, value, depth + 1)) return false;
         separator = ',';
     }
     return (separator == ',' || buffer_put_byte(out, '{')) && buffer_put_byte(out, '}');
@@ -268,21 +316,17 @@ bool json_encode_headers(Buffer *out, PyObject *headers) {
     while (PyDict_Next(headers, &position, &name, &value)) {
         bool is_text = Py_TYPE(name) == &PyUnicode_Type && Py_TYPE(value) == &PyUnicode_Type;
         if (count == HEADERS_MAX || !is_text) return false;
-        Py_ssize_t length;
-        const char *text = PyUnicode_AsUTF8AndSize(name, &length);
-        if (!text) {
-            PyErr_Clear();
-            return false;
-        }
-        if (header_is_checked_by_python(text, (size_t)length)) return false;
-        Header header = {name, value, text, (size_t)length};
+        size_t length;
+        const char *text = text_utf8(name, &length);
+        if (!text || header_is_checked_by_python(text, length)) return false;
+        Header header = {name, value, text, length};
         size_t place = count++;
         for (; place && is_before(&header, &sorted[place - 1]); place--)
             sorted[place] = sorted[place - 1];
         sorted[place] = header;
     }
     for (size_t index = 0; index < count; index++) {
-        if (!put_quoted(out, index ? ',' : '{', sorted[index].name, ':')) return false;
+        if (!put_name(out, index ? ',' : '{', sorted[index].name)) return false;
         if (!put_text(out, sorted[index].value)) return false;
     }
     return (count || buffer_put_byte(out, '{')) && buffer_put_byte(out, '}');

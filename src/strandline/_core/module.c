@@ -96,6 +96,8 @@ static PyMethodDef functions[] = {
     {"split_request", split_request, METH_O, NULL},
     {"events_of_json", events_of_json, METH_VARARGS, NULL},
     {"crc32c", checksum, METH_VARARGS, NULL},
+    {"running_loop", running_loop, METH_NOARGS, NULL},
+    {"know_running_loop", know_running_loop, METH_O, NULL},
     {"start_writeback", start_writeback, METH_VARARGS, NULL},
     {"encode", encode, METH_O, NULL},
     {"decode", decode, METH_O, NULL},
@@ -144,7 +146,7 @@ PyMODINIT_FUNC PyInit_core(void) {
     if (!module) return NULL;
     crc32c_prepare();
     utf8_prepare();
-    if (!appender_prepare() || !add_types(module) || !event_set_call()
+    if (!text_prepare() || !appender_prepare() || !add_types(module) || !event_set_call()
         || PyModule_AddIntConstant(module, "INTERFACE", CORE_INTERFACE)) {
         Py_DECREF(module);
         return NULL;

@@ -11,6 +11,7 @@ from strandline.locks import Attempt
 from strandline.values import UnavailableError
 from strandline.writes.ending import Ending
 from strandline.writes.loop_rounds import LoopRounds
+from strandline.writes.loops import running_loop
 from strandline.writes.rounds import Leadership, PlainRounds, Rounds
 from strandline.writes.waiter import LoopWaiter, ThreadWaiter
 from strandline.writes.watermark import Watermark
@@ -123,7 +124,7 @@ class Stage:
 
     def round_on_loop(self, turn: int) -> asyncio.Future[None]:
         """Return what is done once round `turn` has ended, or none will, on the running loop."""
-        loop = asyncio.get_running_loop()
+        loop = running_loop() or asyncio.get_running_loop()
         for each in self._loops:
             if each.loop is loop:
                 return each.future(turn)
