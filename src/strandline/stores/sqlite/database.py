@@ -13,6 +13,7 @@ from strandline.io import FileStatus, Io, may_write_in
 from strandline.locks import Signal, holding
 from strandline.log.open_state import OpenState
 from strandline.stores.disk_reserve import RESERVE_BYTES, DiskReserve
+from strandline.stores.sqlite.log_space import LogSpace
 from strandline.stores.sqlite.logged_bytes import is_much, transaction_bytes
 from strandline.stores.sqlite.partition_row import note_tails
 from strandline.stores.sqlite.schema import (
@@ -94,6 +95,7 @@ class Database:
         self.path = path
         self.lock: Final = StoreLock(io, clock, f"{path}-strandline.lock")
         self.reserve: Final = DiskReserve(io, f"{path}-strandline.reserve", self._reserve_bytes)
+        self.log_space: Final = LogSpace(io, self.wal_path)
         self._access = access
         _instances.add(self)
         # What was not closed is left to the operating system.
@@ -380,6 +382,7 @@ class Database:
         with self.transaction() as connection:
             note_tails(connection, self.path)
         self.logged_bytes = 0
+        self.log_space.begin_again()
         deadline = self.clock.monotonic() + busy_timeout_s
         while True:
             try:

@@ -112,6 +112,8 @@ class EventAppends:
         if row is None or row.high >= _OFFSET_MAX:
             return None
         database, size_bytes = self._database, size_of(event)
+        if database.logged_bytes >= database.log_space.until:
+            database.log_space.extend(database.logged_bytes)
         start, now_us = row.high, max(self._now_us(), row.last_us)
         rows: Any = record_rows(
             [event], None, self._topic_id, self._partition, self._first_place + start, start, now_us
