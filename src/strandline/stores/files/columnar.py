@@ -38,6 +38,8 @@ _SCHEMAS = {
     (False, True): pa.schema((*_APPEND, *_BYTES)),
 }
 _SIZE = Struct("<I")
+#: What Arrow wants of the address of a column.
+_ALIGNED_BYTES = 8
 _CODECS: dict[Compression, tuple[int, str]] = {
     "zstd": (IS_ZSTD, "zstd"),
     "lz4": (IS_LZ4, "lz4_raw"),
@@ -99,7 +101,11 @@ def decode_batch(kind: ValueKind, flags: int, body: "bytes | pa.Buffer") -> pa.R
             if size > FRAME_BYTES_MAX:
                 raise ValueError(f"{size} bytes are more than a frame may hold")
             body = pa.decompress(body[_SIZE.size :], size, codec, asbytes=True)
-    batch = pa.ipc.read_record_batch(pa.py_buffer(body), frame_schema(kind, flags))
+    buffer = pa.py_buffer(body)
+    if buffer.address % _ALIGNED_BYTES:
+        # A frame may begin anywhere. Arrow's query engine warns of such columns.
+        buffer = pa.py_buffer(buffer.to_pybytes())
+    batch = pa.ipc.read_record_batch(buffer, frame_schema(kind, flags))
     # Whatever wrote the frame had validated each value of it. See `values.batches`.
     batch.validate()
     return batch
