@@ -24,6 +24,7 @@ from strandline.stores.files.frame import Frame
 from strandline.stores.files.page import Page
 from strandline.stores.files.root import Root
 from strandline.stores.sqlite.topics import SqliteTopics
+from strandline.testing import FakeClock
 from tests.work import Work
 
 FEW, MANY = 300, 1_200
@@ -347,6 +348,22 @@ def test_a_consumer_of_many_partitions_has_its_cursors_decoded_as_often_as_one_o
             return cursors.decode_consumer.cache_info().misses - before
 
     assert decoded(64) == decoded(4)
+
+
+def test_a_member_of_a_work_queue_reads_its_cursors_once_for_all_partitions() -> None:
+    def read(partitions: int) -> int:
+        clock = FakeClock()
+        with sl.open("memory:", clock=clock) as log:
+            log.create_topic("t", partitions=partitions)
+            with log.consumer("t", "billing", shared=True, clock=clock) as worker:
+                clock.advance(60)
+                before = cursors.decode_consumer.cache_info()
+                assert worker.next(timeout_s=0) is None
+                assert sum(worker.lag().values()) == 0
+                after = cursors.decode_consumer.cache_info()
+                return after.hits + after.misses - before.hits - before.misses
+
+    assert read(64) == read(4)
 
 
 @pytest.mark.slow

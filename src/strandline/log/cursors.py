@@ -1,7 +1,7 @@
 """Named cursors, kept in the keyed area of their topic. See LogConsumers."""
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from operator import attrgetter
 from uuid import UUID
@@ -208,11 +208,18 @@ class ConsumerCursors:
         self, topic: StoredTopic, partition: int, tenant: Tenant | None, name: str
     ) -> ConsumerCursor | None:
         """Return the cursor with all that is kept of it. Raises as `cursor`."""
-        raw = self._store.get_key(topic, _key(tenant, name))
-        found = None if raw is None else _load(raw, tenant, name).cursor(partition)
-        if found is not None:
-            self._checked(topic, self._store.state(topic, partition), found)
-        return found
+        return next(self.stored_in(topic, (partition,), tenant, name))
+
+    def stored_in(
+        self, topic: StoredTopic, partitions: Iterable[int], tenant: Tenant | None, name: str
+    ) -> Iterator[ConsumerCursor | None]:
+        """Yield the same for each of these partitions, as of one moment. Raises as `cursor`."""
+        kept = _loaded(self._store.get_key(topic, _key(tenant, name)), tenant, name)
+        for partition in partitions:
+            found = kept.cursor(partition)
+            if found is not None:
+                self._checked(topic, self._store.state(topic, partition), found)
+            yield found
 
     def gaps(self, topic: StoredTopic, partition: int, tenant: Tenant | None, name: str) -> Gaps:
         """Return what is settled beyond the cursor."""

@@ -91,6 +91,14 @@ class QueueLeasing:
         leases = tuple(each for each in state.leases if each.offset in wanted)
         return Leased(leases, chosen.is_more)
 
+    def is_settled(self, partition: int, state: QueueState) -> bool:
+        """Whether nothing of a partition in this state can be leased, now or later."""
+        if state.leases or state.next < self._log.marks(self._topic, partition).high:
+            return False
+        self._due_us.pop(partition, None)
+        self._unstored.discard(partition)
+        return True
+
     def is_one_due(self, before_us: int) -> bool:
         """Whether a record that waits for its time is due before then."""
         return any(due_us <= before_us for due_us in self._due_us.values())

@@ -98,8 +98,7 @@ class QueuePartitions:
             # What is added now begins at its first record.
             self._start = EARLIEST
         self.join()
-        for partition in range(self.count):
-            self._queue.follow_cursor(partition)
+        self._queue.follow_cursors(self.count)
         if now >= self._seen_at + SEEN_S:
             self._seen_at = now
             self._register(range(self.count))

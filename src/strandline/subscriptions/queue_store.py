@@ -2,7 +2,7 @@
 
 import contextlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 import msgspec
@@ -10,7 +10,13 @@ import msgspec
 from strandline.log import Log, parts_of
 from strandline.log.lags import ConsumerCursor
 from strandline.log.store import StoredTopic
-from strandline.log.stored_queues import QUEUES_PREFIX, ack_since, queue_cursor, queue_key
+from strandline.log.stored_queues import (
+    QUEUES_PREFIX,
+    ack_since,
+    queue_cursor,
+    queue_cursors,
+    queue_key,
+)
 from strandline.subscriptions.consumer_name import ConsumerName
 from strandline.subscriptions.queue_state import QueueState, cut_to, following, moved_to
 from strandline.values import (
@@ -72,9 +78,32 @@ class QueueStore:
 
     def look(self, partition: int) -> QueueState:
         """Return the state of a partition."""
+        return self._current(self._stored(self._found(), partition), partition)
+
+    def look_at_each(self, count: int) -> Iterator[QueueState]:
+        """Yield the states of the first partitions, at about the cost of one for each."""
+        return (state for _, state in self._each(count))
+
+    def follow_cursors(self, count: int) -> None:
+        """Do `follow_cursor` in each of the first partitions, at about the cost of one for each."""
+        topic = self._found()
+        for partition, (stored, state) in enumerate(self._each(count)):
+            after = self._with_epoch(state, topic, partition)
+            if after.floor > after.cursor or not _is_same(stored, after):
+                self.follow_cursor(partition)
+
+    def _each(self, count: int) -> Iterator[tuple[QueueState | None, QueueState]]:
+        topic = self._found()
+        # The cursors are read once, and after the states, as in `_current`.
+        stored = [self._stored(topic, partition) for partition in range(count)]
+        cursors = queue_cursors(self._log, self._topic, self._consumer, count, self._tenant)
+        for partition, cursor in enumerate(cursors):
+            yield stored[partition], self._state(stored[partition], partition, cursor)
+
+    def _stored(self, topic: StoredTopic, partition: int) -> QueueState | None:
         key = self._key(partition)
-        raw = self._store.get_key(self._found(), key)
-        return self._current(None if raw is None else _load(raw, key), partition)
+        raw = self._store.get_key(topic, key)
+        return None if raw is None else _load(raw, key)
 
     def restart(self, partition: int, offset: int) -> None:
         """Begin again at an offset, with nothing settled from there on."""
@@ -101,21 +130,22 @@ class QueueStore:
     def _current(self, stored: QueueState | None, partition: int) -> QueueState:
         """Return the state as the cursor and the marks of now have it."""
         # After the state was read: a cursor from before might be that of an earlier seek.
-        cursor = self._cursor(partition)
-        if stored is None:
-            at = cursor.offset
-            return QueueState(at, at, cursor=at, seek_id=cursor.seek_id)
-        return following(self._kept(stored, partition), cursor.offset, cursor.seek_id)
+        cursor = queue_cursor(self._log, self._topic, self._consumer, partition, self._tenant)
+        return self._state(stored, partition, cursor)
 
-    def _cursor(self, partition: int) -> ConsumerCursor:
-        found = queue_cursor(self._log, self._topic, self._consumer, partition, self._tenant)
-        if found is None:
+    def _state(
+        self, stored: QueueState | None, partition: int, cursor: ConsumerCursor | None
+    ) -> QueueState:
+        if cursor is None:
             raise InvalidError(
                 "this consumer was deleted while it was read, open it again",
                 topic=self._topic.name,
                 consumer=self._consumer,
             )
-        return found
+        if stored is None:
+            at = cursor.offset
+            return QueueState(at, at, cursor=at, seek_id=cursor.seek_id)
+        return following(self._kept(stored, partition), cursor.offset, cursor.seek_id)
 
     def _found(self) -> StoredTopic:
         found: StoredTopic | None = self._store.find_topic(self._topic.tenant, self._topic.name)

@@ -24,7 +24,7 @@ from strandline.subscriptions.pages import POLL_S
 from strandline.subscriptions.queue_leasing import QueueLeasing
 from strandline.subscriptions.queue_partitions import QueuePartitions
 from strandline.subscriptions.queue_records import QueueRecords
-from strandline.subscriptions.queue_state import FREE, Lease
+from strandline.subscriptions.queue_state import FREE, Lease, QueueState
 from strandline.subscriptions.queue_store import QueueStore
 from strandline.subscriptions.received import tracing_of
 from strandline.subscriptions.redriven_queue import RedrivenQueue
@@ -204,11 +204,16 @@ class SharedConsumer(Stream[Delivery]):
         if (redriven := self._redriven.look()) is not None:
             self._ready.append(redriven)
             return
-        for step in range(self._partitions.count):
-            partition = (self._turn + step) % self._partitions.count
+        count = self._partitions.count
+        states: list[QueueState] | None = None
+        for partition in (number % count for number in range(self._turn, self._turn + count)):
+            if states is not None and self._leasing.is_settled(partition, states[partition]):
+                continue
             if self._lease(partition, most):
                 self._turn = partition + 1
                 return
+            if states is None:
+                states = list(self._queue.look_at_each(count))
 
     def _take(self, most: int) -> list[Delivery]:
         """Return deliveries that are ready. Does not block."""
@@ -230,10 +235,9 @@ class SharedConsumer(Stream[Delivery]):
         soon_us = self._clock.now_us() + round(POLL_S * _US)
         if self._leasing.is_one_due(soon_us):
             return True
-        for partition in range(self._partitions.count):
-            leases = self._queue.look(partition).leases
-            is_held = self._is_by_key and any(each.holder for each in leases)
-            if is_held or any(each.until_us <= soon_us for each in leases):
+        for state in self._queue.look_at_each(self._partitions.count):
+            is_held = self._is_by_key and any(each.holder for each in state.leases)
+            if is_held or any(each.until_us <= soon_us for each in state.leases):
                 return True
         return False
 
@@ -318,8 +322,7 @@ class SharedConsumer(Stream[Delivery]):
     def lag(self) -> Mapping[Partition, int]:
         """Return for each partition how many records are neither acked nor left out by now."""
         found = {}
-        for number in range(self._partitions.count):
-            state = self._queue.look(number)
+        for number, state in enumerate(self._queue.look_at_each(self._partitions.count)):
             high = self._log.marks(self._topic, number).high
             found[Partition(number)] = max(0, high - state.floor - state.settled_count)
         return found
