@@ -108,7 +108,7 @@ lint: setup
 	$(VENV_PYTHON) -m mypy $(TREES)
 	.venv/bin/lint-imports --no-logo --cache-dir .cache/import-linter
 	.venv/bin/codespell $(TREES) docs *.md mkdocs.yml
-	$(VENV_PYTHON) -m pytest -q tests/test_layout.py $(GENERATED)
+	$(VENV_PYTHON) -m pytest -q -m "" tests/test_layout.py tests/test_words.py $(GENERATED)
 
 # Formatting first: it shortens lines that the checks would refuse.
 format: setup

@@ -1,4 +1,4 @@
-"""Zeros ahead of the write-ahead log's end: single appends write over them, and nobody else may."""
+"""Zeros ahead of the write-ahead log's end: single appends write over them, and nothing is lost."""
 
 import errno
 import shutil
