@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 import strandline
@@ -52,6 +53,7 @@ def test_a_python_or_a_spark_that_was_chosen_stays_chosen() -> None:
     assert _pythons("spark://host:7077", {}) == {}
 
 
+@pytest.mark.slow
 def test_a_session_has_the_format_where_a_path_has_a_space(tmp_path: Path) -> None:
     code = tmp_path / "my code"
     shutil.copytree(Path(strandline.__file__).parent, code / "strandline")
