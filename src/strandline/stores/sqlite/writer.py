@@ -53,6 +53,8 @@ class Writer:
                 delta=SqliteDelta,
                 flusher=AppendFlusher(database, marks, on_written),
                 bracket=self._bracket,
+                # Where threads wait for a sync, it is the sync that they share.
+                gathers=True,
                 clock=database.clock,
             )
         )
