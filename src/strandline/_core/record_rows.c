@@ -65,7 +65,8 @@ static uint32_t checksum(const Common *common, const Part parts[5], int64_t occu
 
 /* What a row is made of besides what is common. The objects are new references, or NULL. */
 typedef struct {
-    PyObject *key, *kind, *value, *headers, *time, *size;
+    PyObject *key, *kind, *time, *size;
+    PyObject *value, *headers; /* Of a draft, whose parts are in them. */
     Part parts[5]; /* Key, tenant, kind, headers, value. */
     int64_t occurred_at_us, size_bytes;
 } Content;
@@ -87,10 +88,6 @@ static bool take_draft(PyObject *draft, Content *content) {
         && (content->time == Py_None || take_number(content->time, &content->occurred_at_us));
 }
 
-static PyObject *bytes_of(const Part *part) {
-    return PyBytes_FromStringAndSize(part->content, part->length);
-}
-
 static Part part_of(const Event *event, Run run) {
     return (Part){event->row + run.at, (Py_ssize_t)run.length};
 }
@@ -105,13 +102,10 @@ static bool take_event(Event *event, Content *content) {
     content->size_bytes = event_size(event);
     content->key = event_key(event, NULL);
     content->kind = event_kind(event, NULL);
-    content->value = bytes_of(&content->parts[4]);
-    content->headers = bytes_of(&content->parts[3]);
     content->time = event->has_occurred_at ? PyLong_FromLongLong(event->occurred_at_us)
                                            : new_reference(Py_None);
     content->size = PyLong_FromLongLong(content->size_bytes);
-    return content->key && content->kind && content->value && content->headers && content->time
-        && content->size;
+    return content->key && content->kind && content->time && content->size;
 }
 
 static void release(Content *content) {
@@ -123,6 +117,13 @@ static void release(Content *content) {
     Py_XDECREF(content->size);
 }
 
+/* A part as what `sqlite3` binds as it is: for any other type, bytes and None among them, it
+ * first looks for an adapter, which takes longer than to copy a few hundred bytes. */
+static PyObject *blob_of(const Part *part) {
+    if (part->length < 0) return new_reference(Py_None);
+    return PyByteArray_FromStringAndSize(part->content, part->length);
+}
+
 /* Return the row; NULL with an exception where there is no memory. */
 static PyObject *row_of(const Common *common, Content *content) {
     bool has_time = content->time != Py_None;
@@ -130,19 +131,17 @@ static PyObject *row_of(const Common *common, Content *content) {
     if (headers->length == 2 && !memcmp(headers->content, "{}", 2)) headers->length = -1;
     uint32_t crc = checksum(common, content->parts, content->occurred_at_us, has_time,
                             content->size_bytes);
-    PyObject *row = PyTuple_New(ROW_FIELDS);
     PyObject *fields[ROW_FIELDS] = {
-        PyLong_FromLongLong(common->place), common->now, content->key, common->tenant,
-        content->kind, content->value, headers->length < 0 ? Py_None : content->headers,
-        content->time, content->size, PyLong_FromUnsignedLong(crc)};
-    if (!row || !fields[0] || !fields[ROW_FIELDS - 1]) {
-        Py_XDECREF(row);
-        Py_XDECREF(fields[0]);
-        Py_XDECREF(fields[ROW_FIELDS - 1]);
-        return NULL;
+        PyLong_FromLongLong(common->place), new_reference(common->now), new_reference(content->key),
+        new_reference(common->tenant), new_reference(content->kind), blob_of(&content->parts[4]),
+        blob_of(headers), new_reference(content->time), new_reference(content->size),
+        PyLong_FromUnsignedLong(crc)};
+    PyObject *row = PyTuple_New(ROW_FIELDS);
+    for (int field = 0; field < ROW_FIELDS; field++) {
+        if (row && !fields[field]) Py_CLEAR(row);
+        if (row) PyTuple_SetItem(row, field, fields[field]);
+        else Py_XDECREF(fields[field]);
     }
-    for (int field = 1; field < ROW_FIELDS - 1; field++) Py_INCREF(fields[field]);
-    for (int field = 0; field < ROW_FIELDS; field++) PyTuple_SetItem(row, field, fields[field]);
     return row;
 }
 
