@@ -10,7 +10,7 @@ enum { DRAFT_FIELDS = 3, BODY_FIELDS = 4, ROW_FIELDS = 10, TOPIC_ID_BYTES = 16, 
 /* What the rows of one append have in common. */
 typedef struct {
     const char *topic_id;
-    PyObject *tenant, *now;
+    PyObject *tenant, *now; /* A tenant of NULL: the row has no such field. */
     int64_t place, offset, now_us;
     uint32_t partition;
 } Common;
@@ -131,13 +131,20 @@ static PyObject *row_of(const Common *common, Content *content) {
     if (headers->length == 2 && !memcmp(headers->content, "{}", 2)) headers->length = -1;
     uint32_t crc = checksum(common, content->parts, content->occurred_at_us, has_time,
                             content->size_bytes);
-    PyObject *fields[ROW_FIELDS] = {
-        PyLong_FromLongLong(common->place), new_reference(common->now), new_reference(content->key),
-        new_reference(common->tenant), new_reference(content->kind), blob_of(&content->parts[4]),
-        blob_of(headers), new_reference(content->time), new_reference(content->size),
-        PyLong_FromUnsignedLong(crc)};
-    PyObject *row = PyTuple_New(ROW_FIELDS);
-    for (int field = 0; field < ROW_FIELDS; field++) {
+    PyObject *fields[ROW_FIELDS];
+    int count = 0;
+    fields[count++] = PyLong_FromLongLong(common->place);
+    fields[count++] = new_reference(common->now);
+    fields[count++] = new_reference(content->key);
+    if (common->tenant) fields[count++] = new_reference(common->tenant);
+    fields[count++] = new_reference(content->kind);
+    fields[count++] = blob_of(&content->parts[4]);
+    fields[count++] = blob_of(headers);
+    fields[count++] = new_reference(content->time);
+    fields[count++] = new_reference(content->size);
+    fields[count++] = PyLong_FromUnsignedLong(crc);
+    PyObject *row = PyTuple_New(count);
+    for (int field = 0; field < count; field++) {
         if (row && !fields[field]) Py_CLEAR(row);
         if (row) PyTuple_SetItem(row, field, fields[field]);
         else Py_XDECREF(fields[field]);
@@ -150,7 +157,7 @@ static PyObject *row_for(const Common *common, PyObject *value) {
     Content content = {0};
     bool is_event = Py_TYPE(value) == EventType;
     bool is_taken = (is_event ? take_event((Event *)value, &content) : take_draft(value, &content))
-        && take_text(common->tenant, &content.parts[1]);
+        && take_text(common->tenant ? common->tenant : Py_None, &content.parts[1]);
     PyObject *row = is_taken ? row_of(common, &content) : NULL;
     release(&content);
     return row;
@@ -181,6 +188,25 @@ PyObject *record_rows(PyObject *module, PyObject *args) {
     }
     if (rows || PyErr_Occurred()) return rows;
     Py_RETURN_NOTIMPLEMENTED;
+}
+
+/* `record_row(event, topic_id, partition, place, offset, now_us)`; see core.pyi. */
+PyObject *record_row(PyObject *module, PyObject *args) {
+    (void)module;
+    Common common = {0};
+    PyObject *event;
+    Py_ssize_t id_length;
+    long long place, offset;
+    if (!PyArg_ParseTuple(args, "O!y#ILLO:record_row", EventType, &event, &common.topic_id,
+                          &id_length, &common.partition, &place, &offset, &common.now))
+        return NULL;
+    if (id_length != TOPIC_ID_BYTES || !take_number(common.now, &common.now_us)) {
+        PyErr_SetString(PyExc_ValueError, "a topic id of 16 bytes, and a time");
+        return NULL;
+    }
+    common.place = place;
+    common.offset = offset;
+    return row_for(&common, event);
 }
 
 PyObject *sizes_of(PyObject *module, PyObject *args) {
