@@ -17,7 +17,7 @@ from tests.core.plain import needs_core
 from tests.core.test_references import grown
 
 if IS_COMPILED:
-    from strandline._core.core import record_rows, sizes_of
+    from strandline._core.core import is_signed, record_row, record_rows, sizes_of
 
 pytestmark = needs_core
 
@@ -62,6 +62,16 @@ def test_events_become_the_same_drafts_and_rows(events: list[sl.Event], tenant: 
     assert rows(plain, tenant, core=True) == rows(plain, tenant, core=False)
     assert record_rows(events, tenant, *TOPIC, 5, 5, 17) is not NotImplemented
     assert record_rows(plain, tenant, *TOPIC, 5, 5, 17) is not NotImplemented
+    for event, row in zip(events, rows(plain, None, core=False), strict=True):
+        offset = row[0] - (7 << 40)
+        alone = record_row(event, *TOPIC, row[0], offset, 1_700_000_000)
+        assert (*alone[:3], None, *alone[3:]) == row
+
+
+@pytest.mark.parametrize("wrong", [b"short", b"\0" * 48])
+def test_a_sign_without_a_path_is_refused(wrong: bytes) -> None:
+    with pytest.raises(ValueError, match="too short"):
+        is_signed(wrong)
 
 
 @pytest.mark.parametrize("value", [b"bytes", 7, None, [sl.Event("k")]])
@@ -106,5 +116,6 @@ def test_no_block_is_left_behind() -> None:
         rows(drafts, None, core=True)
         rows([*drafts], None, core=True)
         record_rows([7], None, *TOPIC, 5, 5, 17)
+        record_row(events[0], *TOPIC, 5, 5, 17)
 
     assert grown(make, 2_000) < 200

@@ -2,16 +2,21 @@
 
 import contextlib
 import errno
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from strandline.clock import SystemClock
 from strandline.io import SystemIo
 from strandline.log import Log
+from strandline.stores.sqlite.appends import AppendBracket
+from strandline.stores.sqlite.database import Database
 from strandline.stores.sqlite.event_appends import EventAppends
+from strandline.stores.sqlite.lone_insert import LoneInsert
 from strandline.testing import FakeClock, FaultyIo
-from strandline.values import ClosedError, Durability, Event, FullError, UnavailableError
+from strandline.values import ClosedError, Durability, Event, FullError, Mode, UnavailableError
 from tests.core.plain import needs_core
 from tests.logs import sqlite_log
 from tests.planting import Bug
@@ -137,8 +142,22 @@ def check_transaction(path: str) -> None:
         assert log.append("orders", event(4)).offset == 3
 
 
+def check_turns(path: str) -> None:
+    """What other processes have appended since is found, also where they lock another file."""
+    with sqlite_log(path) as log, sqlite_log(path) as other:
+        log.create_topic("orders")
+        for number in range(0, 40, 2):
+            log.append("orders", event(number))
+            if number % 8 == 0:
+                Path(f"{path}-strandline.lock").unlink()
+            other.append("orders", event(number + 1))
+
+        assert numbers(log) == list(range(40))
+
+
 CHECKS: list[Callable[[str], None]] = [
-    *(check_rows, check_durable, check_full, check_unreadable, check_dropped, check_transaction)
+    *(check_rows, check_durable, check_full, check_unreadable, check_dropped, check_transaction),
+    check_turns,
 ]
 
 
@@ -158,6 +177,34 @@ def test_a_closed_log_says_so(path: str) -> None:
         log.append("orders", event(2))
 
 
+def test_others_are_looked_for_inside_of_the_lock_of_sqlite(path: str) -> None:
+    """A process that writes after the look would be missed."""
+    database = Database(path, Mode.WRITE, SystemIo(), SystemClock(), 5.0)
+    stranger = sqlite3.connect(path, isolation_level=None, timeout=0, check_same_thread=False)
+    answers = [True, False]
+    met: list[str] = []
+
+    def look() -> bool:
+        with pytest.raises(sqlite3.OperationalError) as caught:
+            stranger.execute("BEGIN IMMEDIATE")
+        met.append(str(caught.value))
+        return answers[len(met) - 1]
+
+    with database.locked():
+        database.lock.look = look
+        insert = LoneInsert(database)
+        stored = [insert.store((place, 0, None, "k", b"", None, None, 0, 0)) for place in (1, 2)]
+        stranger.execute("BEGIN IMMEDIATE")
+        stored.append(insert.store((3, 0, None, "k", b"", None, None, 0, 0)))
+
+    assert met == ["database is locked"] * 2
+    assert stored == [True, False, False]
+    places = stranger.execute("SELECT place FROM strandline_records").fetchall()
+    assert places == [(1,)]
+    stranger.close()
+    database.close()
+
+
 BUGS = [
     (
         Bug("the time is not kept", EventAppends, "_store", "row.last_us = now_us", "pass"),
@@ -172,7 +219,13 @@ BUGS = [
         check_rows,
     ),
     (
-        Bug("a sync covers nothing", EventAppends, "_store", "self._marks.wrote(changed)", "pass"),
+        Bug(
+            "a sync covers nothing",
+            EventAppends,
+            "_store",
+            "self._marks.wrote_one(self._slot, start + 1)",
+            "pass",
+        ),
         check_durable,
     ),
     (
@@ -180,14 +233,12 @@ BUGS = [
         check_full,
     ),
     (
-        Bug(
-            "a block goes unnoticed",
-            EventAppends,
-            "append_event",
-            "self._outbox.block is not None",
-            "False",
-        ),
+        Bug("a block goes unnoticed", AppendBracket, "hold", "lock.try_acquire()", "True"),
         check_transaction,
+    ),
+    (
+        Bug("nothing stored is stored", LoneInsert, "store", "cursor.rowcount == 1", "True"),
+        check_turns,
     ),
 ]
 

@@ -1,5 +1,8 @@
 """What a bracketed drain does when it is refused, full, interrupted or locked out."""
 
+from collections.abc import Callable
+from functools import partial
+
 import pytest
 
 from strandline.values import Durability, FailedError, FullError, UnavailableError, UnknownError
@@ -84,6 +87,12 @@ def stores_in_one_call(
     return store, store.channel
 
 
+def entering(store: Store) -> Callable[[], Context]:
+    """Return what enters the bracket of a store without waiting."""
+    assert store.bracket is not None
+    return partial(store.bracket.enter, 0.0, may_wait=False)
+
+
 def test_what_is_stored_in_one_call_is_written_and_counted(open_store: OpenStore) -> None:
     shared = SharedRows()
     store, channel = stores_in_one_call(open_store, shared)
@@ -92,7 +101,7 @@ def test_what_is_stored_in_one_call_is_written_and_counted(open_store: OpenStore
         shared.rows.append(Row(write.key, context.next_sequence, write.value))
         return context.next_sequence
 
-    receipt = channel.store(Put("a", 1), put)
+    receipt = channel.store(Put("a", 1), entering(store), put)
 
     assert receipt is not None
     # Before any wait, which would bring it about.
@@ -112,7 +121,7 @@ def test_an_interrupted_call_of_the_store_raises_the_interrupt_and_leaves_the_br
         raise SystemExit(write, context)
 
     with pytest.raises(SystemExit):
-        channel.store(Put("a", 1), interrupted)
+        channel.store(Put("a", 1), entering(store), interrupted)
 
     with pytest.raises(FailedError):
         store.channel.write(Put("b", 2))

@@ -173,6 +173,7 @@ void PyEval_RestoreThread(PyThreadState *);
 PyObject *PyBool_FromLong(long);
 char *PyBytes_AsString(PyObject *);
 void PyBuffer_Release(Py_buffer *);
+PyObject *PyByteArray_FromStringAndSize(const char *, Py_ssize_t);
 PyObject *PyBytes_FromStringAndSize(const char *, Py_ssize_t);
 Py_ssize_t PyBytes_Size(PyObject *);
 PyObject *PyDict_GetItem(PyObject *, PyObject *);

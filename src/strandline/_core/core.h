@@ -23,7 +23,7 @@
 #endif
 
 /* Raised with each change of what Python and the core expect of each other. */
-#define CORE_INTERFACE 18
+#define CORE_INTERFACE 19
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 #define LIKELY(condition) __builtin_expect(!!(condition), 1)
@@ -298,6 +298,8 @@ PyObject *sizes_of(PyObject *module, PyObject *args);
 /* --- lane_io.c --- */
 
 PyObject *start_writeback(PyObject *module, PyObject *args);
+PyObject *record_row(PyObject *module, PyObject *args);
+PyObject *is_signed(PyObject *module, PyObject *packed);
 
 /* --- running_loop.c --- */
 

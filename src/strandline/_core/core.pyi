@@ -51,6 +51,11 @@ def record_rows(
     NotImplemented unless each is an event, or the draft of one.
     """
 
+def record_row(
+    event: Any, topic_id: bytes, partition: int, place: int, offset: int, now_us: int, /
+) -> tuple[Any, ...]:
+    """Return the row of an event without a tenant, and without a field for it."""
+
 def route(
     events: list[Any], partitions: int, bytes_max: int, /
 ) -> dict[int, tuple[list[int], list[Any]]] | NotImplementedType:
@@ -64,6 +69,13 @@ def start_writeback(fd: int, start: int, length: int, /) -> None:
     """Have the system begin to store a part of a file, so that a later sync finds little left.
 
     Only a hint, and nothing where the system has no such call: the sync raises what has failed.
+    """
+
+def is_signed(sign: bytes, /) -> bool:
+    """Whether a file is in its place, and has 16 bytes that it was signed with.
+
+    The descriptor, device, inode and position (8 bytes each), the 16 bytes, and the path with a
+    zero at its end. False as well where the file cannot be looked at.
     """
 
 def running_loop() -> AbstractEventLoop | None:

@@ -86,6 +86,7 @@ static PyMethodDef functions[] = {
     {"size_of", size_of, METH_O, NULL},
     {"route", route, METH_VARARGS, NULL},
     {"record_rows", record_rows, METH_VARARGS, NULL},
+    {"record_row", record_row, METH_VARARGS, NULL},
     {"sizes_of", sizes_of, METH_VARARGS, NULL},
     {"text_numbers", text_numbers, METH_VARARGS, NULL},
     {"are_json", are_json, METH_VARARGS, NULL},
@@ -99,6 +100,7 @@ static PyMethodDef functions[] = {
     {"running_loop", running_loop, METH_NOARGS, NULL},
     {"know_running_loop", know_running_loop, METH_O, NULL},
     {"start_writeback", start_writeback, METH_VARARGS, NULL},
+    {"is_signed", is_signed, METH_O, NULL},
     {"encode", encode, METH_O, NULL},
     {"decode", decode, METH_O, NULL},
     {0}};

@@ -10,7 +10,7 @@ enum { DRAFT_FIELDS = 3, BODY_FIELDS = 4, ROW_FIELDS = 10, TOPIC_ID_BYTES = 16, 
 /* What the rows of one append have in common. */
 typedef struct {
     const char *topic_id;
-    PyObject *tenant, *now;
+    PyObject *tenant, *now; /* A tenant of NULL: the row has no such field. */
     int64_t place, offset, now_us;
     uint32_t partition;
 } Common;
@@ -65,7 +65,8 @@ static uint32_t checksum(const Common *common, const Part parts[5], int64_t occu
 
 /* What a row is made of besides what is common. The objects are new references, or NULL. */
 typedef struct {
-    PyObject *key, *kind, *value, *headers, *time, *size;
+    PyObject *key, *kind, *time, *size;
+    PyObject *value, *headers; /* Of a draft, whose parts are in them. */
     Part parts[5]; /* Key, tenant, kind, headers, value. */
     int64_t occurred_at_us, size_bytes;
 } Content;
@@ -87,10 +88,6 @@ static bool take_draft(PyObject *draft, Content *content) {
         && (content->time == Py_None || take_number(content->time, &content->occurred_at_us));
 }
 
-static PyObject *bytes_of(const Part *part) {
-    return PyBytes_FromStringAndSize(part->content, part->length);
-}
-
 static Part part_of(const Event *event, Run run) {
     return (Part){event->row + run.at, (Py_ssize_t)run.length};
 }
@@ -105,13 +102,10 @@ static bool take_event(Event *event, Content *content) {
     content->size_bytes = event_size(event);
     content->key = event_key(event, NULL);
     content->kind = event_kind(event, NULL);
-    content->value = bytes_of(&content->parts[4]);
-    content->headers = bytes_of(&content->parts[3]);
     content->time = event->has_occurred_at ? PyLong_FromLongLong(event->occurred_at_us)
                                            : new_reference(Py_None);
     content->size = PyLong_FromLongLong(content->size_bytes);
-    return content->key && content->kind && content->value && content->headers && content->time
-        && content->size;
+    return content->key && content->kind && content->time && content->size;
 }
 
 static void release(Content *content) {
@@ -123,6 +117,13 @@ static void release(Content *content) {
     Py_XDECREF(content->size);
 }
 
+/* A part as what `sqlite3` binds as it is: for any other type, bytes and None among them, it
+ * first looks for an adapter, which takes longer than to copy a few hundred bytes. */
+static PyObject *blob_of(const Part *part) {
+    if (part->length < 0) return new_reference(Py_None);
+    return PyByteArray_FromStringAndSize(part->content, part->length);
+}
+
 /* Return the row; NULL with an exception where there is no memory. */
 static PyObject *row_of(const Common *common, Content *content) {
     bool has_time = content->time != Py_None;
@@ -130,19 +131,24 @@ static PyObject *row_of(const Common *common, Content *content) {
     if (headers->length == 2 && !memcmp(headers->content, "{}", 2)) headers->length = -1;
     uint32_t crc = checksum(common, content->parts, content->occurred_at_us, has_time,
                             content->size_bytes);
-    PyObject *row = PyTuple_New(ROW_FIELDS);
-    PyObject *fields[ROW_FIELDS] = {
-        PyLong_FromLongLong(common->place), common->now, content->key, common->tenant,
-        content->kind, content->value, headers->length < 0 ? Py_None : content->headers,
-        content->time, content->size, PyLong_FromUnsignedLong(crc)};
-    if (!row || !fields[0] || !fields[ROW_FIELDS - 1]) {
-        Py_XDECREF(row);
-        Py_XDECREF(fields[0]);
-        Py_XDECREF(fields[ROW_FIELDS - 1]);
-        return NULL;
+    PyObject *fields[ROW_FIELDS];
+    int count = 0;
+    fields[count++] = PyLong_FromLongLong(common->place);
+    fields[count++] = new_reference(common->now);
+    fields[count++] = new_reference(content->key);
+    if (common->tenant) fields[count++] = new_reference(common->tenant);
+    fields[count++] = new_reference(content->kind);
+    fields[count++] = blob_of(&content->parts[4]);
+    fields[count++] = blob_of(headers);
+    fields[count++] = new_reference(content->time);
+    fields[count++] = new_reference(content->size);
+    fields[count++] = PyLong_FromUnsignedLong(crc);
+    PyObject *row = PyTuple_New(count);
+    for (int field = 0; field < count; field++) {
+        if (row && !fields[field]) Py_CLEAR(row);
+        if (row) PyTuple_SetItem(row, field, fields[field]);
+        else Py_XDECREF(fields[field]);
     }
-    for (int field = 1; field < ROW_FIELDS - 1; field++) Py_INCREF(fields[field]);
-    for (int field = 0; field < ROW_FIELDS; field++) PyTuple_SetItem(row, field, fields[field]);
     return row;
 }
 
@@ -151,7 +157,7 @@ static PyObject *row_for(const Common *common, PyObject *value) {
     Content content = {0};
     bool is_event = Py_TYPE(value) == EventType;
     bool is_taken = (is_event ? take_event((Event *)value, &content) : take_draft(value, &content))
-        && take_text(common->tenant, &content.parts[1]);
+        && take_text(common->tenant ? common->tenant : Py_None, &content.parts[1]);
     PyObject *row = is_taken ? row_of(common, &content) : NULL;
     release(&content);
     return row;
@@ -182,6 +188,25 @@ PyObject *record_rows(PyObject *module, PyObject *args) {
     }
     if (rows || PyErr_Occurred()) return rows;
     Py_RETURN_NOTIMPLEMENTED;
+}
+
+/* `record_row(event, topic_id, partition, place, offset, now_us)`; see core.pyi. */
+PyObject *record_row(PyObject *module, PyObject *args) {
+    (void)module;
+    Common common = {0};
+    PyObject *event;
+    Py_ssize_t id_length;
+    long long place, offset;
+    if (!PyArg_ParseTuple(args, "O!y#ILLO:record_row", EventType, &event, &common.topic_id,
+                          &id_length, &common.partition, &place, &offset, &common.now))
+        return NULL;
+    if (id_length != TOPIC_ID_BYTES || !take_number(common.now, &common.now_us)) {
+        PyErr_SetString(PyExc_ValueError, "a topic id of 16 bytes, and a time");
+        return NULL;
+    }
+    common.place = place;
+    common.offset = offset;
+    return row_for(&common, event);
 }
 
 PyObject *sizes_of(PyObject *module, PyObject *args) {

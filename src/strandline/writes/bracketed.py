@@ -95,10 +95,13 @@ class BracketedChannel(Channel[W, R]):
         drain.pass_on()
         return receipt
 
-    def store(self, write: T, store: Callable[[T, Any], R | None]) -> WriteReceipt[R] | None:
+    def store(
+        self, write: T, enter: Callable[[], Any], store: Callable[[T, Any], R | None]
+    ) -> WriteReceipt[R] | None:
         """Have `store` take a write through a bracket; None, with nothing done, if it cannot be.
 
-        It applies and flushes in one call, with the context that the bracket gives, and returns
+        `enter` enters the bracket and returns the context, where nothing has to be waited for;
+        else None. `store` applies and flushes in one call, with the context, and returns
         the result; None, with nothing done, if it leaves the write to `write`. Views do not
         show what it stores.
         """
@@ -109,7 +112,7 @@ class BracketedChannel(Channel[W, R]):
         try:
             try:
                 is_first = not self._items and not self._paused and drain.is_direct
-                receipt = drain.store_now(write, store) if is_first else None
+                receipt = drain.store_now(write, enter, store) if is_first else None
             finally:
                 drain.lock.release()
             if drain.drain_pending:
@@ -212,16 +215,18 @@ class BracketedDrain(Drain[W, R, F, V, S, C]):
                 self._leave(self._fail(exc))
             raise
 
-    def store_now(self, write: T, store: Callable[[T, C], R | None]) -> WriteReceipt[R] | None:
+    def store_now(
+        self, write: T, enter: Callable[[], C | None], store: Callable[[T, C], R | None]
+    ) -> WriteReceipt[R] | None:
         """Do what `BracketedChannel.store` says. The caller holds `lock`."""
         try:
             try:
-                context = self._bracket.enter(0.0, may_wait=False)
-            except UnavailableError:
-                return None
+                context = enter()
             except Exception as exc:
                 self._fail(exc)
                 return refused(self.storage, FailedError(exc))
+            if context is None:
+                return None
             self._is_inside = True
             return self._store_inside(write, context, store)
         except BaseException as exc:

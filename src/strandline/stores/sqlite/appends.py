@@ -274,17 +274,41 @@ class AppendBracket:
     def _begin_at_once(self) -> bool:
         """Begin where no lock is held and no other process wrote since our last time.
 
-        That is checked inside SQLite's own lock, and so stays true. What it raises may leave
-        the lock taken.
+        What it raises may leave the lock taken.
         """
-        database = self._database
-        lock = database.lock
-        if not self._lineage.is_checked or not lock.try_acquire():
+        if not self._lineage.is_checked or not self._database.lock.try_acquire():
             return False
-        if database.try_begin() and lock.is_unbroken():
+        if self.begin_unbroken():
             return True
         self.leave()
         return False
+
+    def hold(self) -> Heads | None:
+        """Take the lock where that needs no waiting, with the heads as this process left them.
+
+        None, with nothing done, where they are known to be outdated, or in a transaction of the
+        caller's. Whether another process has written is for the caller to find out, by
+        `begin_unbroken` or as it stores.
+        """
+        database, heads = self._database, self._heads
+        lock = database.lock
+        try:
+            if not self._lineage.is_checked or not lock.try_acquire():
+                return None
+            if heads.version == (lock.breaks, database.changes):
+                return heads
+            self.leave()
+        except BaseException:
+            self.leave()
+            raise
+        return None
+
+    def begin_unbroken(self) -> bool:
+        """Begin, unless another process writes or has written since our last time.
+
+        That is checked inside SQLite's own lock, and so stays true. The lock's holder.
+        """
+        return self._database.try_begin() and self._database.lock.is_unbroken()
 
     def enter_with(self, connection: sqlite3.Connection, timeout_s: float) -> None:
         """Do what `enter` does, with this connection as the one that writes until `leave`."""
@@ -315,8 +339,8 @@ class AppendBracket:
                 # Nothing was stored, whatever was decided.
                 self._heads.version = None
                 database.writer.rollback()
-            database.take_back()
             if is_much(database.logged_bytes):
+                database.take_back()
                 if self._may_wait:
                     self._tidy()
                 else:

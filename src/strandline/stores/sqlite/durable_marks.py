@@ -52,6 +52,12 @@ class DurableMarks:
             for slot, head in heads.items():
                 self._written[slot] = max(head.high, self._written.get(slot, 0))
 
+    def wrote_one(self, slot: int, end: int) -> None:
+        """This end is written now."""
+        with self._mutex:
+            if end > self._written.get(slot, 0):
+                self._written[slot] = end
+
     def is_to_carry(self, slot: int) -> bool:
         """Whether a mark is known that is in no row, and that an append is to take along."""
         if slot not in self._unnoted:

@@ -9,7 +9,7 @@ from strandline.clock import Clock
 from strandline.log.event_appender import EventAppender
 from strandline.log.store import Placement
 from strandline.stores.sqlite.appends import (
-    INSERT,
+    AppendBracket,
     Heads,
     is_due,
     raise_full,
@@ -17,7 +17,7 @@ from strandline.stores.sqlite.appends import (
 from strandline.stores.sqlite.database import Database
 from strandline.stores.sqlite.durable_marks import DurableMarks
 from strandline.stores.sqlite.logged_bytes import COMMIT_BYTES, PAGE_BYTES, is_much
-from strandline.stores.sqlite.outbox import Outbox
+from strandline.stores.sqlite.lone_insert import INSERT_EVENT, LoneInsert
 from strandline.stores.sqlite.partition_row import PartitionRow, store_partitions
 from strandline.stores.sqlite.partition_row import place as place_of
 from strandline.stores.sqlite.schema import OFFSET_BITS
@@ -26,9 +26,9 @@ from strandline.values import Durability, Event, UnavailableError
 from strandline.writes.bracketed import BracketedChannel
 
 if TYPE_CHECKING or IS_COMPILED:
-    from strandline._core.core import record_rows, size_of
+    from strandline._core.core import record_row, size_of
 else:
-    record_rows = size_of = None
+    record_row = size_of = None
 
 _OFFSET_MAX = (1 << OFFSET_BITS) - 1
 # What makes a named tuple by name is slow, and one is made for each append.
@@ -45,11 +45,11 @@ class EventAppends:
         self,
         topic: SqliteTopic,
         partition: int,
-        parts: tuple[Database, DurableMarks, Outbox],
+        parts: tuple[Database, DurableMarks, AppendBracket, LoneInsert],
         channel: BracketedChannel[Any, Placement],
         on_written: Callable[[Mapping[int, PartitionRow]], None],
     ) -> None:
-        self._database, self._marks, self._outbox = parts
+        self._database, self._marks, self._bracket, self._lone_insert = parts
         self._channel = channel
         self._on_written = on_written
         self._topic_id = topic.id_bytes
@@ -61,17 +61,16 @@ class EventAppends:
     def append_event(self, event: Event, bytes_max: int) -> Any:
         """See Shortcut."""
         self._database.check_open()
-        # In a transaction it joins that; to move what is written may take waiting.
-        is_other = self._outbox.block is not None or is_much(self._database.logged_bytes)
         size_bytes = size_of(event)
-        if is_other or size_bytes > bytes_max:
+        # To move what is written may take waiting.
+        if size_bytes > bytes_max or is_much(self._database.logged_bytes):
             return NotImplemented
         try:
             self._database.reserve.admit(size_bytes)
         except (OSError, UnavailableError):
             # The usual way looks again, and raises what is wrong.
             return NotImplemented
-        receipt = self._channel.store(event, self._store)
+        receipt = self._channel.store(event, self._bracket.hold, self._store)
         if receipt is None:
             return NotImplemented
         if receipt.error is not None:
@@ -111,38 +110,54 @@ class EventAppends:
         row = heads.rows.get(self._slot)
         if row is None or row.high >= _OFFSET_MAX:
             return None
-        database, size_bytes = self._database, size_of(event)
-        if database.logged_bytes >= database.log_space.until:
-            database.log_space.extend(database.logged_bytes)
+        database, size_bytes, is_alone = self._database, size_of(event), self._is_alone(row)
         start, now_us = row.high, max(self._now_us(), row.last_us)
-        rows: Any = record_rows(
-            [event], None, self._topic_id, self._partition, self._first_place + start, start, now_us
+        record = record_row(
+            event, self._topic_id, self._partition, self._first_place + start, start, now_us
         )
-        row.high = start + 1
-        row.last_us = now_us
-        row.size_bytes += size_bytes
+        insert = self._lone_insert.store if is_alone else self._begin_with
         try:
-            written_bytes = self._insert(row, rows[0])
+            if not insert(record):
+                return None
+            row.high = start + 1
+            row.last_us = now_us
+            row.size_bytes += size_bytes
+            database.logged_bytes += COMMIT_BYTES + size_bytes
+            if not is_alone:
+                self._commit(row)
         except sqlite3.OperationalError as error:
             raise_full(database, error)
             raise
-        changed = {self._slot: row}
-        self._marks.wrote(changed)
-        database.logged_bytes += written_bytes + size_bytes
-        self._on_written(changed)
+        self._marks.wrote_one(self._slot, start + 1)
+        self._on_written({self._slot: row})
         placement: Placement = _new(Placement, (start, now_us, ()))
         return placement
 
-    def _insert(self, row: PartitionRow, record: tuple[Any, ...]) -> int:
-        """Insert and commit; return about how much that writes besides the event."""
+    def _is_alone(self, row: PartitionRow) -> bool:
+        """Whether the record is all that there is to write."""
         database = self._database
-        # One cursor for all: a connection makes one for each statement.
-        execute = database.cursor.execute
-        execute(INSERT, record)
-        written_bytes = COMMIT_BYTES
+        return (
+            self._lone_insert.is_possible
+            and database.logged_bytes < database.log_space.until
+            and not is_due(row)
+            and not self._marks.is_to_carry(row.slot)
+        )
+
+    def _begin_with(self, record: tuple[Any, ...]) -> bool:
+        """Begin with a record; False, with nothing stored, where another process has written."""
+        database = self._database
+        if not self._bracket.begin_unbroken():
+            return False
+        if database.logged_bytes >= database.log_space.until:
+            database.log_space.extend(database.logged_bytes)
+        database.cursor.execute(INSERT_EVENT, record)
+        return True
+
+    def _commit(self, row: PartitionRow) -> None:
+        database = self._database
         if is_due(row) or self._marks.is_to_carry(row.slot):
             self._marks.carry([row])
             store_partitions(database.writer, [row])
-            written_bytes += PAGE_BYTES
-        execute("COMMIT")
-        return written_bytes
+            database.logged_bytes += PAGE_BYTES
+        # One cursor for all: a connection makes one for each statement.
+        database.cursor.execute("COMMIT")

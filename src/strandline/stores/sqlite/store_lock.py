@@ -1,23 +1,34 @@
 """The one lock under which every process writes, checkpoints and closes."""
 
 import contextlib
+import functools
 import itertools
 import logging
 import os
+import struct
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
+from strandline._core import IS_COMPILED
 from strandline.clock import Clock
-from strandline.io import Io
+from strandline.io import Io, SystemIo
 from strandline.locks import Attempt, holding
 from strandline.log.holders import LogHolder, local_writer
 from strandline.values import InvalidError, UnavailableError
+
+if TYPE_CHECKING or IS_COMPILED:
+    from strandline._core.core import is_signed
+else:
+    is_signed = None
 
 _PID_BYTES = 12
 #: Where the last holder signs: with bytes that no other lock has, not even one of a
 #: process that has the same number elsewhere.
 _SIGNED_AT = 32
 _SIGNATURE_BYTES = 16
+#: What the core looks at: descriptor, device, inode, position and signature; the path follows.
+_SIGN = struct.Struct(f"=qQQq{_SIGNATURE_BYTES}s")
 _made = itertools.count()
 _SUSPECT_AT = 16
 _DELAY_MIN_S = 0.000_05
@@ -47,6 +58,8 @@ class StoreLock:
         self._inode = 0, 0
         self._pid = b"%-12d" % os.getpid()
         self._signature = clock.random_bytes(12) + (next(_made) & 0xFFFFFFFF).to_bytes(4, "big")
+        #: Says `is_unbroken` without a bytecode of Python; None where only that can.
+        self.look: Callable[[], bool] | None = None
         #: How often another process has held the lock since we did. The holder's.
         self.breaks: int = 0
         #: The thread that holds it for a block of its own, and so must not take it again.
@@ -81,6 +94,8 @@ class StoreLock:
 
     def is_unbroken(self) -> bool:
         """Whether the lock excludes all others, and we were the last to hold it. The holder's."""
+        if (look := self.look) is not None:
+            return look()
         return self._fd is not None and self.is_current() and self._is_signed(self._fd)
 
     def acquire(self, timeout_s: float) -> None:
@@ -224,6 +239,7 @@ class StoreLock:
 
     def _close_file(self) -> None:
         fd, self._fd = self._fd, None
+        self.look = None
         if fd is not None:
             # It is closed even so, and nothing in it has to last.
             with contextlib.suppress(OSError):
@@ -233,6 +249,9 @@ class StoreLock:
         if self._fd is None:
             self._fd = self._io.open(self._path, "create")
             self._inode = self._io.identity(self._fd)
+            if IS_COMPILED and type(self._io) is SystemIo:
+                place = _SIGN.pack(self._fd, *self._inode, _SIGNED_AT, self._signature)
+                self.look = functools.partial(is_signed, place + os.fsencode(self._path) + b"\0")
         return self._fd
 
     def _sign(self, fd: int) -> None:

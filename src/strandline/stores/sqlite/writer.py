@@ -18,6 +18,7 @@ from strandline.stores.sqlite.database import Database
 from strandline.stores.sqlite.durable_marks import DurableMarks
 from strandline.stores.sqlite.event_appends import EventAppends
 from strandline.stores.sqlite.joined_outcome import JoinedOutcome
+from strandline.stores.sqlite.lone_insert import LoneInsert
 from strandline.stores.sqlite.outbox import Outbox
 from strandline.stores.sqlite.partition_row import PartitionRow
 from strandline.stores.sqlite.topics import SqliteTopic
@@ -43,6 +44,7 @@ class Writer:
         self._marks = marks
         self._on_written = on_written
         self._bracket = AppendBracket(database, marks)
+        self._lone_insert = LoneInsert(database)
         self.outbox: Final = Outbox(database, self._bracket, marks, on_written)
         self._coordinator: Coordinator[SqliteAppend, Placement, Changes, None, None, Heads] = (
             Coordinator(
@@ -53,6 +55,8 @@ class Writer:
                 delta=SqliteDelta,
                 flusher=AppendFlusher(database, marks, on_written),
                 bracket=self._bracket,
+                # Where threads wait for a sync, it is the sync that they share.
+                gathers=True,
                 clock=database.clock,
             )
         )
@@ -63,7 +67,7 @@ class Writer:
 
     def shortcut(self, topic: SqliteTopic, partition: int) -> EventAppends:
         """Return the short way of plain events into a partition."""
-        parts = self._database, self._marks, self.outbox
+        parts = self._database, self._marks, self._bracket, self._lone_insert
         return EventAppends(topic, partition, parts, self._channel, self._on_written)
 
     def append(
