@@ -7,10 +7,10 @@ from typing import Any, TypeAlias, TypeVar, overload
 import msgspec
 
 from strandline.log.handed_over import HandedOver
-from strandline.log.numbers import check_timeout
 from strandline.log.off_loop import BoundThread
 from strandline.log.receipts import Receipt, Receipts
 from strandline.values import Durability, DurabilityName, InvalidError, Offset, Partition
+from strandline.values.arguments import check_timeout
 from strandline.writes.loops import check_on_asyncio
 
 MadeT = TypeVar("MadeT", bound=Receipt | Receipts)

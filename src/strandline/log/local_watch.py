@@ -8,9 +8,9 @@ from typing import Any, Protocol
 from strandline.clock import Clock
 from strandline.log.follower import PartitionFollower
 from strandline.log.loop_tail import LoopTail
-from strandline.log.numbers import check_timeout, check_whole
 from strandline.log.results import Hint, TopicName
 from strandline.values import ClosedError, InvalidError, Offset, Partition, Topic
+from strandline.values.arguments import check_timeout, check_whole
 from strandline.values.prompt import prompt_text
 from strandline.writes.waiter import LoopWaiter, ThreadWaiter, Waiter
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 import msgspec
 
 from strandline._core import IS_COMPILED
-from strandline.log.numbers import check_timeout
 from strandline.log.receipt_looks import (
     receipt_html,
     receipt_text,
@@ -27,6 +26,7 @@ from strandline.values import (
     UnavailableError,
     UnknownError,
 )
+from strandline.values.arguments import check_timeout
 
 if TYPE_CHECKING or not IS_COMPILED:
     # A struct, because one is made for each append and a struct is made in C.

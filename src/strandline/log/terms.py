@@ -6,7 +6,6 @@ from datetime import datetime
 from functools import partial
 from typing import Final, TypedDict
 
-from strandline.log.numbers import check_limit, check_timeout, check_whole
 from strandline.values import (
     PRODUCER_SEQUENCES_KEPT,
     Durability,
@@ -22,6 +21,7 @@ from strandline.values import (
     parse_tenant,
     partition_for_key,
 )
+from strandline.values.arguments import check_limit, check_timeout, check_whole
 from strandline.values.names import RESERVED_PREFIX
 from strandline.values.options import check_options
 from strandline.values.partitioning import unknown_partition

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 from strandline.clock import Clock, SystemClock
 from strandline.log import Log, TopicName, check_blocking, parts_of
 from strandline.log.off_loop import CallsInTurn
-from strandline.log.queue_depth import check_count
 from strandline.subscriptions.blocked_keys import BlockedKeys, OnDeadLetter, is_blocking
 from strandline.subscriptions.consumer_name import ConsumerName
 from strandline.subscriptions.dead_letters import append_dead_letter, dead_letter_topic_name
@@ -110,7 +109,7 @@ class SharedConsumer(Stream[Delivery]):
         self._log = log
         whose = ConsumerName(log.topic(topic), check_consumer_name(name), parse_tenant(tenant))
         self._whose, self._topic = whose, whose.topic
-        self._deliveries_max = check_count("deliveries_max", deliveries_max)
+        self._deliveries_max = check_whole("deliveries_max", deliveries_max, 1)
         self._visibility_s = check_seconds("visibility_s", visibility_s, allows_zero=False)
         if order is not None and check_text(order, "order") != "key":
             raise InvalidError('order is "key", or None for none', order=order)
@@ -167,7 +166,7 @@ class SharedConsumer(Stream[Delivery]):
 
         They are leased together, at the cost of one, each for `visibility_s` from now on.
         """
-        return self._fetch(check_count("max_records", max_records), timeout_s)
+        return self._fetch(check_whole("max_records", max_records, 1), timeout_s)
 
     def _fetch(self, most: int, timeout_s: float | None) -> list[Delivery]:
         deadline = deadline_in(self._clock, timeout_s)

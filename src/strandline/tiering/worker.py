@@ -18,7 +18,7 @@ from strandline.values import (
     UnavailableError,
     check_topic_name,
 )
-from strandline.values.arguments import check_items, check_seconds, check_whole
+from strandline.values.arguments import check_items, check_limit, check_seconds
 from strandline.values.prompt import few, prompt_text
 
 INTERVAL_S: Final = 60.0
@@ -55,9 +55,7 @@ class TieringWorker:
         )
         self._store = store_of(store)
         self._interval_s = check_seconds("interval_s", interval_s, allows_zero=False)
-        self._bytes_per_s = (
-            None if bytes_per_s is None else check_whole("bytes_per_s", bytes_per_s, 1)
-        )
+        self._bytes_per_s = check_limit("bytes_per_s", bytes_per_s, 1)
         self._clock = clock or SystemClock()
         self._options = options
         self._closing = Latch()

@@ -29,9 +29,9 @@ def check_whole(name: str, value: object, least: int = 0) -> int:
     raise InvalidError(f"{name} is a whole number from {least}", **{name: value})
 
 
-def check_limit(name: str, value: object) -> int | None:
+def check_limit(name: str, value: object, least: int = 0) -> int | None:
     """Return a limit, or None for none."""
-    return None if value is None else check_whole(name, value)
+    return None if value is None else check_whole(name, value, least)
 
 
 def whole(value: object) -> int | None:
@@ -143,3 +143,23 @@ def check_items(name: str, value: Iterable[ItemT]) -> list[ItemT]:
         else:
             return list(items)
     raise InvalidError(f"{name} is a list, or anything that can be iterated", **{name: value})
+
+
+def check_lock_timeout(lock_timeout_s: float) -> float:
+    """Return the time to wait for a lock, or raise InvalidError."""
+    if not 0 < lock_timeout_s < math.inf:
+        raise InvalidError(
+            "lock_timeout_s is a number of seconds above 0", lock_timeout_s=lock_timeout_s
+        )
+    return lock_timeout_s
+
+
+def check_timestamp(timestamp_us: object) -> int:
+    """Return a time in microseconds since the epoch, or raise InvalidError."""
+    number = whole(timestamp_us)
+    if number is not None and -INT64_MAX <= number <= INT64_MAX:
+        return number
+    raise InvalidError(
+        "timestamp_us is in whole microseconds, write int(moment.timestamp() * 1_000_000)",
+        timestamp_us=timestamp_us,
+    )

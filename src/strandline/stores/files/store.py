@@ -17,7 +17,6 @@ from strandline.log.holders import LogHolder
 from strandline.log.identities import IdentityState
 from strandline.log.local_watch import LocalWatch
 from strandline.log.metrics import StoreMetrics
-from strandline.log.numbers import check_whole
 from strandline.log.ranges import ReadRange, check_range
 from strandline.log.results import TopicName
 from strandline.log.store import (
@@ -69,6 +68,7 @@ from strandline.values import (
     Tenant,
     TopicSettings,
 )
+from strandline.values.arguments import check_whole
 
 if TYPE_CHECKING:
     from strandline._core.core import Follower
