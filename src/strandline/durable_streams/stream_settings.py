@@ -9,7 +9,7 @@ import msgspec
 
 from strandline.durable_streams.offsets import position_of
 from strandline.values import CorruptError, InvalidError, Topic, TopicSettings, ValueKind
-from strandline.values._instants import us_from_datetime
+from strandline.values.instants import us_from_datetime
 
 JSON_TYPE: Final = "application/json"
 BYTES_TYPE: Final = "application/octet-stream"

@@ -1,16 +1,14 @@
 """How receipts of every backend look, at a prompt and in a notebook."""
 
 import itertools
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from strandline.values.errors import StrandlineError
 from strandline.values.html import ROWS_MAX, html_fields, html_table
+from strandline.values.instants import datetime_at
 
 if TYPE_CHECKING:
     from strandline.log.receipts import Receipt, Receipts
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def receipt_text(receipt: "Receipt") -> str:
@@ -48,7 +46,7 @@ def _fields(receipt: "Receipt") -> dict[str, object]:
         return {
             "partition": receipt.partition,
             "offset": receipt.offset,
-            "timestamp": _EPOCH + timedelta(microseconds=receipt.timestamp_us),
+            "timestamp": datetime_at(receipt.timestamp_us),
             "level": str(receipt.level),
             "repeat": receipt.is_repeat,
         }

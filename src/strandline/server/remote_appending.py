@@ -28,8 +28,8 @@ from strandline.values import (
     check_idempotency_key,
     check_producer_name,
 )
-from strandline.values._instants import datetime_from_us
 from strandline.values.batches import decode_batch
+from strandline.values.instants import datetime_from_us
 
 
 @port_endpoint("append")

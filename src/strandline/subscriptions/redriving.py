@@ -30,10 +30,10 @@ from strandline.values import (
     ValueKind,
     check_consumer_name,
 )
-from strandline.values._instants import datetime_from_us
 from strandline.values.arguments import check_flag, check_items, check_whole
 from strandline.values.batches import decode_batch
 from strandline.values.delivery_time import DELIVER_AT
+from strandline.values.instants import datetime_from_us
 from strandline.values.names import check_text
 
 _OURS: Final = "strandline."

@@ -18,8 +18,8 @@ from strandline.values._event_rules import (
     event_text,
     events_equal,
 )
-from strandline.values._instants import datetime_from_us, us_from_datetime
 from strandline.values._json import encode_exact
+from strandline.values.instants import datetime_from_us, us_from_datetime
 from strandline.values.payloads import event_payload_as
 
 T = TypeVar("T")
