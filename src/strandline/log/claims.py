@@ -29,6 +29,17 @@ def host_name() -> str:
     return os.uname().nodename
 
 
+def process_exists(pid: int) -> bool:
+    """Whether this machine has a process of this number."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass  # Another user's.
+    return True
+
+
 def claimed(place: ConsumerPlace, pid: int | None, host: str | None) -> UnavailableError:
     """Return the error for a claim that another one holds."""
     return UnavailableError(
