@@ -3,8 +3,7 @@
 import asyncio
 from typing import cast
 
-from strandline.writes.loop_rounds import LoopRounds
-from strandline.writes.rounds import Rounds
+from strandline.writes.rounds import LoopRounds, Rounds
 
 
 class Ended:
