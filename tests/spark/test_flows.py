@@ -327,7 +327,6 @@ if job == "derive":
     jobs.derive(spark, url, "orders", "paid", checkpoint=f"{folder}/done", where="kind = 'paid'",
                 batch_records=100, progress=told)
 elif job == "tier":
-    from strandline.spark.jobs import tasks
     jobs.tier(spark, url, "orders", f"file://{folder}/cold", include_open=True, piece_records=10,
               local_bytes=0, progress=told)
 elif job == "backfill":

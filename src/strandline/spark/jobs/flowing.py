@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from strandline.spark.causes import job_failed, text_of
-from strandline.spark.jobs.speed import Stopwatch, per_second
-from strandline.spark.jobs.tasks import Progress
+from strandline.spark.jobs.progress import Progress, Stopwatch, per_second
 from strandline.spark.log_urls import spark_url
 from strandline.spark.sink.staging_place import StagingPlace
 

@@ -1,26 +1,19 @@
-"""Running pieces of work as Spark tasks, and reporting their progress."""
+"""Running pieces of work as Spark tasks."""
 
-import contextlib
 import pickle
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import pyarrow as pa
 
-from strandline.clock import SystemClock
-from strandline.locks import start_thread
+from strandline.spark.jobs.progress import Progress, reporting
 from strandline.values import StrandlineError
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-Progress = Callable[[int], None]
-"""Called with how many more rows are done, on another thread."""
-
-_PROGRESS_INTERVAL_S: Final = 0.2
 #: How many Spark tasks there are at most for each one that can run at a time.
 _SLICES: Final = 4
 _ANSWER: Final = ["number", "result"]
@@ -112,31 +105,3 @@ def _finished(results: Sequence[DoneT | _Failed]) -> list[DoneT]:
             raise result.error
         finished.append(result)
     return finished
-
-
-@contextlib.contextmanager
-def reporting(done: Callable[[], int], progress: Progress | None) -> Iterator[None]:
-    """Call `progress` with what `done` rises by, while the body runs and at its end."""
-    if progress is None:
-        yield
-        return
-    reported, clock, is_over = 0, SystemClock(), threading.Event()
-
-    def report() -> None:
-        nonlocal reported
-        now = done()
-        progress(now - reported)
-        reported = now
-
-    def repeat() -> None:
-        while not clock.wait(is_over, _PROGRESS_INTERVAL_S):
-            report()
-
-    thread = threading.Thread(target=repeat, name="strandline-progress", daemon=True)
-    start_thread(thread)
-    try:
-        yield
-    finally:
-        is_over.set()
-        thread.join()
-        report()

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from strandline.clock import SystemClock
 from strandline.log import TopicName
 from strandline.opening import open_log
-from strandline.spark.jobs.speed import Stopwatch, per_second
-from strandline.spark.jobs.tasks import Progress, run_each
+from strandline.spark.jobs.progress import Progress, Stopwatch, per_second
+from strandline.spark.jobs.tasks import run_each
 from strandline.spark.log_urls import spark_url
 from strandline.tiering import CopiedSegment, SegmentCatalogue, TierReport, open_store
 from strandline.tiering.compacting import GRACE_S
