@@ -17,9 +17,9 @@ import pytest
 from strandline.clock import Clock, SystemClock
 from strandline.io import SystemIo
 from strandline.locks import Signal
-from strandline.log.file_changes import FileChanges
 from strandline.log.local_watch import LocalWatch
 from strandline.log.watches import Watches
+from strandline.stores.files.watching import FileChanges
 from strandline.testing import FakeClock, FaultyIo
 from strandline.testing.conformance_checks import started
 from strandline.values import ClosedError, CorruptError, Topic, TopicSettings

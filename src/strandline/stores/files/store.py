@@ -38,8 +38,7 @@ from strandline.stores.file_errors import translated
 from strandline.stores.files.beginning import begin_at, recognised
 from strandline.stores.files.columnar import check_compression
 from strandline.stores.files.dropping import fence_dropped, remove_directory
-from strandline.stores.files.erased_files import ErasedFiles
-from strandline.stores.files.erasing import count, erase
+from strandline.stores.files.erasing import ErasedFiles, count, erase
 from strandline.stores.files.following import follower, newest
 from strandline.stores.files.keys import AnswerT, FileKeys
 from strandline.stores.files.lane import Lanes

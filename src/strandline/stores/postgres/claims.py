@@ -10,7 +10,7 @@ import psycopg
 from strandline.log.claims import ConsumerPlace, claimed
 from strandline.stores.postgres.database import Connection, PostgresDatabase, lock_number
 from strandline.stores.postgres.errors import translated
-from strandline.stores.postgres.session_name import parse_session_name
+from strandline.stores.postgres.sessions import parse_session_name
 
 _IN_ERROR: Final = psycopg.pq.TransactionStatus.INERROR
 _HOLDER: Final = """

@@ -22,7 +22,7 @@ from strandline.log.store import Capabilities, Reach
 from strandline.stores.postgres.arrays import register_arrays
 from strandline.stores.postgres.errors import translate, translated
 from strandline.stores.postgres.schema import FORMAT, MIGRATIONS
-from strandline.stores.postgres.session_name import session_name
+from strandline.stores.postgres.sessions import session_name
 from strandline.values import (
     Durability,
     InvalidError,
