@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
-from strandline.clock import Clock, SystemClock
+from strandline.clock import SystemClock
 from strandline.locks import start_thread
 
 if TYPE_CHECKING:
@@ -82,8 +82,8 @@ def _share(context: "SparkContext", group: str) -> float:
 class Stopwatch:
     """Runs from when it is made."""
 
-    def __init__(self, clock: Clock | None = None) -> None:
-        self._clock = clock or SystemClock()
+    def __init__(self) -> None:
+        self._clock = SystemClock()
         self._begun = self._clock.monotonic()
 
     def seconds(self) -> float:
