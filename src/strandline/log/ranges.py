@@ -76,6 +76,14 @@ class ReadRange(NamedTuple):
         return max(self.start, stop)
 
 
+class ReadSpan(NamedTuple):
+    """What a store reads of a range: [start, end), within a limit; None is no limit."""
+
+    start: int
+    end: int
+    bytes_max: int | None = None
+
+
 def check_range(wanted: ReadRange, marks: Marks, oldest: int, topic: Topic, partition: int) -> int:
     """Return one past the last offset to read, or raise as `LogReader.read` says.
 

@@ -32,19 +32,24 @@ _WRITTEN: Final = Durability.WRITTEN
 _FIRST = Partition(0)
 
 
-class AppendTerms(TypedDict, total=False):
-    """What an append may be given besides the topic, the values and their keys.
-
-    See LogWriter.append.
-    """
+class WriteTerms(TypedDict, total=False):
+    """Where an append goes, how safe it has to be, and by what it can be recognised."""
 
     partition: int | None
-    tenant: str | None
     durability: Durability | DurabilityName | None
     producer: str | None
     sequence: int | None
     idempotency_key: str | None
     expected_offset: int | None
+
+
+class AppendTerms(WriteTerms, total=False):
+    """What an append may be given besides the topic, the values and their keys.
+
+    See LogWriter.append.
+    """
+
+    tenant: str | None
     timeout_s: float | None
     deliver_at: datetime | None
 
