@@ -23,6 +23,7 @@ from strandline.stores.files.watching import FileChanges
 from strandline.testing import FakeClock, FaultyIo
 from strandline.testing.conformance_checks import started
 from strandline.values import ClosedError, CorruptError, Topic, TopicSettings
+from tests.threads import let_it_block
 
 APPENDER = str(Path(__file__).with_name("tail_appender.py"))
 PATIENCE_S = 20.0
@@ -125,11 +126,6 @@ def follow(watch: LocalWatch, end: int) -> list[int]:
         assert hints, "no hint came"
         ends.extend(hint.end for hint in hints)
     return ends[1:]
-
-
-def let_it_block() -> None:
-    """Give another thread the time to block; a test that gives too little passes, too."""
-    threading.Event().wait(0.05)
 
 
 def listeners() -> list[str]:
