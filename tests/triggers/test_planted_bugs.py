@@ -110,7 +110,7 @@ KEYS = handled_keys.HandledKeys
 BUGS = (
     bug_in(DISPATCH, "_take", "entry.count = delivery.count", "pass", retries),
     bug_in(DISPATCH, "_fail", "_.retry[_]", "self.trigger.retry[0]", retries),
-    bug_in(DISPATCH, "_settle", "self._alarm.ring_in(...)", "pass", retries),
+    bug_in(DISPATCH, "_settle", "self._timer.fire_in(...)", "pass", retries),
     bug_in(
         DISPATCH,
         "_lanes_of",

@@ -19,7 +19,7 @@ def test_a_task_is_woken_by_the_round_that_it_waits_for() -> None:
         first, second = tasks.future(1), tasks.future(2)
 
         rounds.ended = 1
-        tasks.ring()
+        tasks.notify()
         await first
         assert not second.done()
 

@@ -91,7 +91,7 @@ def _run_benchmarks() -> None:
 
 @contextlib.contextmanager
 def _scratch(path: str) -> Iterator[str]:
-    """Lend a directory that is gone afterwards, with all that is in it."""
+    """Yield a directory that is gone afterwards, with all that is in it."""
     io = SystemIo()
     folder = os.path.join(os.path.abspath(path), f"strandline-bench-{SystemClock().new_id()}")
     try:

@@ -89,12 +89,12 @@ class LocalClaims:
             return claim
 
     def give_up(self, place: ConsumerPlace, claim: LocalClaim) -> None:
-        """Let others have the place, if this claim still has it."""
+        """Release the place, if this claim still has it."""
         with self._lock:
             if self._held.get(place) is claim:
                 del self._held[place]
 
     def close(self) -> None:
-        """Let others have every place."""
+        """Release every place."""
         with self._lock:
             self._held.clear()

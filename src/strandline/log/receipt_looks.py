@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def receipt_text(receipt: "Receipt") -> str:
-    """Return what became of one append, for a prompt."""
+    """Return the outcome of one append, for a prompt."""
     parts = [f"{name}={value}" for name, value in _fields(receipt).items()]
     return f"Receipt({', '.join(parts)})"
 
@@ -26,12 +26,12 @@ def receipts_text(receipts: "Receipts") -> str:
 
 
 def receipt_html(receipt: "Receipt") -> str:
-    """Return what became of one append."""
+    """Return the outcome of one append."""
     return html_fields("Receipt", _fields(receipt))
 
 
 def receipts_html(receipts: "Receipts") -> str:
-    """Return what became of the first of many appends."""
+    """Return the outcome of the first of many appends."""
     count = len(receipts)
     rows = [_fields(each) for each in itertools.islice(receipts, ROWS_MAX)]
     header = list(dict.fromkeys(name for row in rows for name in row))

@@ -102,7 +102,7 @@ class Scan(ArrowDataset):
     def to_polars(self) -> pl.LazyFrame:
         """Return a lazy frame; what it selects and filters is pushed down.
 
-        InvalidError without polars, which the extra `scan` brings.
+        InvalidError without polars, which the extra `scan` installs.
         """
         with needing("polars", "scan"):
             from strandline.scans.lazy_frame import lazy_frame  # noqa: PLC0415 - An extra.
@@ -113,7 +113,7 @@ class Scan(ArrowDataset):
     ) -> duckdb.DuckDBPyRelation:
         """Return a relation of a connection, or of DuckDB's default one.
 
-        InvalidError without DuckDB, which the extra `scan` brings.
+        InvalidError without DuckDB, which the extra `scan` installs.
         """
         with needing("DuckDB", "scan"):
             import duckdb  # noqa: PLC0415 - An extra.

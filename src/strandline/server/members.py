@@ -55,7 +55,7 @@ class MemberTerms(NamedTuple):
 
 
 class LeaseResult(msgspec.Struct):
-    """What became of one lease; `lost` if another member has the record, or had."""
+    """The outcome of one lease; `lost` if another member has the record, or had."""
 
     lease: str
     status: LeaseStatus
@@ -63,7 +63,7 @@ class LeaseResult(msgspec.Struct):
 
 
 class LeaseResults(msgspec.Struct):
-    """What became of each lease, in order."""
+    """The outcome of each lease, in order."""
 
     results: list[LeaseResult]
 
@@ -177,7 +177,7 @@ class Members:
     async def settle(
         self, whose: ConsumerName, leases: list[str], act: "LeaseAction"
     ) -> list[LeaseResult]:
-        """Settle or prolong each lease, and return what became of it."""
+        """Settle or prolong each lease, and return its outcome."""
         known: dict[ClientMember, list[str]] = {}
         members = [each for terms, each in self._open.items() if terms.whose == whose]
         tokens = {each: _parsed(each) for each in leases}

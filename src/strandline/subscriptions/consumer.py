@@ -57,8 +57,8 @@ class Consumer(Stream[Delivery]):
     """Reads a topic from its cursor, which follows what is acked. At least once.
 
     Consumers of one name, in any threads, processes and hosts that the log reaches, are one
-    **group**: each is a member, partitions are shared out among them by themselves, and one
-    that ends is succeeded. A member holds a lease, which is renewed beside its reading; one
+    **group**: each is a member, partitions are assigned to them by themselves, and those of
+    one that ends to the others. A member holds a lease, which is renewed while it reads; one
     that is silent for `lease_s` loses its partitions. What it stores of them later is
     LeaseLostError, and moves no cursor. With `group=False`, or with `partitions`, a consumer
     reads exactly what it is given (`assign`): UnavailableError, with the `pid` and `host` of

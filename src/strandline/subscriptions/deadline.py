@@ -11,5 +11,5 @@ def deadline_in(clock: Clock, timeout_s: float | None) -> float | None:
 
 
 def is_over(clock: Clock, deadline: float | None) -> bool:
-    """Whether a wait has come to its end."""
+    """Whether a deadline has passed."""
     return deadline is not None and clock.monotonic() >= deadline

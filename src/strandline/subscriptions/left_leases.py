@@ -1,4 +1,4 @@
-"""Leases of a work queue whose member is gone, settled by what identifies them. See design 0100."""
+"""Leases of a work queue whose member has ended, settled by their identity. See design 0100."""
 
 from strandline.clock import Clock
 from strandline.log import Log, parts_of
@@ -17,7 +17,7 @@ def member_id(consumer: SharedConsumer) -> str:
 
 
 class LeftLeases:
-    """What a member of a work queue has left: its deliveries, each by its record and count.
+    """What a member of a work queue left unsettled: its deliveries, by record and count.
 
     As long as no other member has taken a record, it is settled as by the member itself.
     """

@@ -177,7 +177,7 @@ def discard(
     where: Chosen = None,
     dry_run: bool = False,
 ) -> list[DeadLetter]:
-    """Give up the dead letters of a topic; return those discarded.
+    """Discard the dead letters of a topic; return those discarded.
 
     Chosen as by `redrive`, which leaves them out from then on. They stay listed, with
     `is_redriven`. With `on_dead_letter="block-key"`, what waits behind them comes.

@@ -87,7 +87,7 @@ class SegmentCatalogue:
     A step is legal or refused by what the log already holds, for every process alike:
     RefusedError then, and nothing has changed. A call that returns is durable, and seen
     by later answers here. Nothing is assigned until `reconcile`; unassigned, not ready
-    and ready are as in `LiveView`, and so is `poison`: what becomes of a step that this
+    and ready are as in `LiveView`, and so is `poison`: what to do with a step that this
     version cannot read. With several epochs, an offset is looked up in one.
     """
 

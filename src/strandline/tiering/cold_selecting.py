@@ -29,7 +29,7 @@ def first_cold_meeting(
 ) -> int:
     """Return the first offset from `start` on whose event may meet the bounds.
 
-    It is where the last object ends that was looked at, if none of them has any.
+    It is where the last object ends that was examined, if none of them has any.
     """
     known = [_bound(each) for each in bounds]
     at = start

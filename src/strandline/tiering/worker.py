@@ -61,7 +61,7 @@ class TieringWorker:
         self._closing = Latch()
         self._faults: dict[TopicName, StrandlineError] = {}
         self.report: TierReport = TierReport()
-        """What the runs so far have come to."""
+        """The result of the runs so far."""
         self._thread = threading.Thread(target=self._work, name="strandline-tiering", daemon=True)
         try:
             start_thread(self._thread)
@@ -76,7 +76,7 @@ class TieringWorker:
 
     @property
     def fault(self) -> StrandlineError | None:
-        """What stands in the way of a topic; None while all runs succeed."""
+        """Why a topic could not be tiered; None while all runs succeed."""
         return next(reversed(list(self._faults.values())), None)
 
     def _work(self) -> None:

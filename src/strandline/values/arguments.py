@@ -90,7 +90,7 @@ def check_timeout(timeout_s: object, name: str = "timeout_s") -> float | None:
 
 
 def number_of(value: object) -> float | None:
-    """Return a plain float, at most as large as 64 bits hold; None for what is no number."""
+    """Return a plain float, at most as large as 64 bits hold; None for anything else."""
     if type(value) is float:
         return value
     if isinstance(value, float):

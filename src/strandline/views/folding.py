@@ -19,7 +19,7 @@ _PAGE_RECORDS: Final = 1024
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """What a partition came to: what a snapshot file has of it."""
+    """The state of a partition after it was folded: what a snapshot file has of it."""
 
     partition: int
     #: The first offset that was not applied.

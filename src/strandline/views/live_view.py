@@ -71,7 +71,7 @@ class LiveView(Generic[StateT]):
 
     With `snapshot`, the path of a file of its own, it is saved every
     `snapshot_interval_s` and by `close`, and a later one goes on from there. `poison`
-    says what becomes of a record that `apply` fails on: "stop" its partition, or
+    says what to do with a record that `apply` fails on: "stop" its partition, or
     "quarantine" it and go on. Any call may be made from any thread. `async with` gives an
     `AsyncLiveView` over this one; opening reads the snapshot, before that.
     """
@@ -495,6 +495,6 @@ def forked() -> ClosedError:
 
 
 def check_poison(poison: str) -> None:
-    """Raise InvalidError for what becomes of no poison."""
+    """Raise InvalidError for an unknown policy."""
     if check_text(poison, "poison") not in ("stop", "quarantine"):
         raise InvalidError('poison is "stop" or "quarantine"', poison=poison)

@@ -55,7 +55,7 @@ def adding_position(receipt: Receipt) -> Iterator[None]:
 
 
 def publication(fold: Fold[Any], receipt: Receipt, *, is_applied: bool) -> Publication:
-    """Return what became of the record; raise if the view did not take it."""
+    """Return the outcome of the record; raise if the view did not take it."""
     offset = receipt.offset
     if not is_applied:
         raise UnavailableError(

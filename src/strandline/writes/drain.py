@@ -64,7 +64,7 @@ class Drain(Generic[W, R, F, V, S, C]):
         #: Freezes by their reason, but for those because a caller waits.
         self.flushes: Final = dict.fromkeys(FlushReason, 0)
         self.waits: int = 0
-        #: Something has been queued that no round of draining has looked at.
+        #: Something has been queued that no round of draining has examined.
         self.drain_pending: bool = False
         #: A write may be applied as it arrives, past the queues.
         self.is_direct: bool = False

@@ -77,7 +77,7 @@ class Stage:
         self.mark.wake_reached()
         self.mark.wake_leader()
         for each in tuple(self._loops):
-            each.ring()
+            each.notify()
 
     def see_rounds(self) -> None:
         """Wake the waiters for rounds that ended in the core."""

@@ -52,7 +52,7 @@ class AuditFinding:
 
 @dataclass(frozen=True, slots=True)
 class AuditReport:
-    """What an audit came to."""
+    """The result of an audit."""
 
     topics: int
     partitions: int

@@ -28,7 +28,7 @@ _LATEST = (
 
 @dataclass(frozen=True, slots=True)
 class FolderReport:
-    """What a job that writes a folder came to."""
+    """The result of a job that writes a folder."""
 
     folder: str
     offsets: Mapping[int, tuple[int, int]]

@@ -24,7 +24,7 @@ _ATTEMPTS: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class FlowReport:
-    """What a job that fills a topic came to, in this run."""
+    """The result of a run of a job that fills a topic."""
 
     topic: str
     rows: int
@@ -59,8 +59,8 @@ def flow(
 ) -> FlowReport:
     """Write everything that the stream has now to the topic of these options.
 
-    The checkpoint says what has been written. A run that was stopped or killed is gone on
-    with by the next one of the same checkpoint, which is also how new rows are added.
+    The checkpoint says what has been written. The next run with the same checkpoint
+    continues where one was stopped or killed, and adds new rows.
     """
     watch, seen = Stopwatch(), _CountedBatches(progress)
     attempts = 0

@@ -28,7 +28,7 @@ Poison = Literal["stop", "quarantine"]
 
 @dataclass(frozen=True, slots=True)
 class RebuildReport:
-    """What a rebuild came to."""
+    """The result of a rebuild."""
 
     snapshot: str
     committed: dict[int, int]

@@ -24,7 +24,7 @@ DoneT = TypeVar("DoneT")
 
 @dataclass(frozen=True, slots=True)
 class _Failed:
-    """What a task came to that raised."""
+    """The result of a task that raised."""
 
     error: StrandlineError
 
@@ -39,8 +39,8 @@ def run_each(
 ) -> list[DoneT]:
     """Return what `work` makes of each item, in Spark tasks, in the order of the items.
 
-    `work` and the items are sent to other processes. `size` says how many rows a task
-    came to. The first StrandlineError of a task is raised here, as itself.
+    `work` and the items are sent to other processes. `size` returns how many rows a result
+    stands for. The first StrandlineError of a task is raised here, as itself.
     """
     if not items:
         return []
@@ -72,7 +72,7 @@ def context_of(spark: "SparkSession") -> "SparkContext | None":
 def _by_frame(
     spark: "SparkSession", items: Sequence[ItemT], work: Callable[[ItemT], DoneT]
 ) -> list[DoneT | _Failed]:
-    """Return what each item came to, where tasks are those of a frame and of nothing else."""
+    """Return the result of each item, where tasks are those of a frame and of nothing else."""
     from pyspark.cloudpickle import dumps  # noqa: PLC0415 # An extra.
 
     pickled: Callable[[object], bytes] = dumps

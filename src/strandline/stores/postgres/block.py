@@ -1,4 +1,4 @@
-"""One transaction of a caller's, and what its appends come to. See design 0097."""
+"""One transaction of a caller's, and the outcome of its appends. See design 0097."""
 
 import asyncio
 import contextlib
@@ -36,7 +36,7 @@ class PostgresBlock:
 
     @contextlib.contextmanager
     def plain(self) -> Iterator[Connection]:
-        """Lend the connection to us, without what the caller has set to see rows its own way."""
+        """Yield the caller's connection, with the row and cursor classes that are used here."""
         connection = self.caller.connection()
         kept = connection.row_factory, connection.cursor_factory
         connection.row_factory = tuple_row

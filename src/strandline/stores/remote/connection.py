@@ -207,7 +207,7 @@ def _tls(url: str, ca: str | None) -> ssl.SSLContext:
         return tls_context(ca)
     if ca is not None:
         raise InvalidError("tls_ca is for a server at https:", url=url)
-    # It trusts no one, and is never used: those of the system take long to load.
+    # It has no trusted authorities, and is never used: those of the system take long to load.
     return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 

@@ -158,7 +158,7 @@ class _Table:
     def _run(self, place: UserPartition, known: Container[str]) -> list[CopiedSegment]:
         """Return finished copies that lie in the table's folder and follow each other.
 
-        Files that are not `known` to be there are looked at.
+        Files that are not `known` to be there are examined.
         """
         if self._catalogue.deletion(place) is not None:
             return []
