@@ -278,7 +278,7 @@ class PlainStore(MemoryStore):
     capabilities = replace(MemoryStore.capabilities, has_erasure=False)
 
 
-def test_a_store_that_cannot_erase_says_so() -> None:
+def test_a_store_that_cannot_erase_reports_it() -> None:
     with Log(PlainStore()) as log:
         log.create_topic("orders")
 

@@ -249,7 +249,7 @@ def check_no_file_is_skipped(spark: SparkSession, log: Any, url: str, folder: Pa
     ]
 
 
-def test_no_file_of_a_folder_is_skipped_without_a_word(
+def test_no_file_of_a_folder_is_skipped_silently(
     spark: SparkSession, log: Any, url: str, tmp_path: Path
 ) -> None:
     check_no_file_is_skipped(spark, log, url, tmp_path)

@@ -485,7 +485,7 @@ def test_a_member_says_what_it_is_and_holds(log: sl.Log, join: Join) -> None:
     ]
 
 
-def test_a_member_of_a_topic_that_was_dropped_says_so(log: sl.Log, join: Join) -> None:
+def test_a_member_of_a_topic_that_was_dropped_reports_it(log: sl.Log, join: Join) -> None:
     fill(log, 1)
     member = join()
     (delivery,) = took(member)

@@ -98,7 +98,7 @@ def redriven() -> None:
 
 
 def dying_again() -> None:
-    test_dead_letter_tools.test_a_record_that_dies_again_after_its_dead_letter_was_handled_is_one_again(
+    test_dead_letter_tools.test_a_record_that_fails_again_after_its_dead_letter_was_handled_is_one_again(
         shared=False
     )
 

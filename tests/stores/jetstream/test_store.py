@@ -314,7 +314,7 @@ def test_a_server_that_is_not_there_is_unavailable() -> None:
 
 
 @pytest.mark.parametrize("user", ["app:hidden", "bob:hidden", "hidden", ""])
-def test_a_refused_connection_says_why_and_tells_no_secret(server: NatsServer, user: str) -> None:
+def test_a_refused_connection_says_why_and_shows_no_secret(server: NatsServer, user: str) -> None:
     url = server.url(user=user) if user else server.url().replace("app:secret@", "")
     with pytest.raises(sl.InvalidError, match="user") as caught:
         sl.open(url)

@@ -97,7 +97,7 @@ def _end_all_connections(server: PostgresServer) -> None:
         ("postgresql://bob:secret@/postgres?host={folder}", "bob"),
     ],
 )
-def test_a_refused_connection_says_why_and_tells_no_secret(
+def test_a_refused_connection_says_why_and_shows_no_secret(
     server: PostgresServer, url: str, says: str
 ) -> None:
     with pytest.raises(sl.InvalidError) as caught:
