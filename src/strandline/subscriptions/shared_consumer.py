@@ -9,13 +9,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
-from strandline.clock import Clock, SystemClock
+from strandline.clock import Clock, SystemClock, deadline_in, has_passed
 from strandline.log import Log, TopicName, check_blocking, parts_of
 from strandline.log.off_loop import CallsInTurn
 from strandline.subscriptions.blocked_keys import BlockedKeys, OnDeadLetter, is_blocking
 from strandline.subscriptions.consumer_name import ConsumerName
 from strandline.subscriptions.dead_letters import append_dead_letter, dead_letter_topic_name
-from strandline.subscriptions.deadline import deadline_in, is_over
 from strandline.subscriptions.delivery import NEVER_HANDLED, Delivery, record_of
 from strandline.subscriptions.held_deliveries import HeldDeliveries
 from strandline.subscriptions.outstanding import DELIVERIES_MAX
@@ -45,7 +44,13 @@ from strandline.values import (
     check_consumer_name,
     parse_tenant,
 )
-from strandline.values.arguments import INT64_MAX, check_items, check_seconds, check_whole
+from strandline.values.arguments import (
+    INT64_MAX,
+    check_items,
+    check_seconds,
+    check_timeout,
+    check_whole,
+)
 from strandline.values.names import check_text
 from strandline.values.prompt import prompt_text
 from strandline.writes.loops import check_on_asyncio
@@ -169,27 +174,27 @@ class SharedConsumer(Stream[Delivery]):
         return self._fetch(check_whole("max_records", max_records, 1), timeout_s)
 
     def _fetch(self, most: int, timeout_s: float | None) -> list[Delivery]:
-        deadline = deadline_in(self._clock, timeout_s)
+        deadline = deadline_in(self._clock, check_timeout(timeout_s))
         self._check_open()
         self._calls.settle_here()
         while True:
             self._look(most)
             if found := self._take(most):
                 return found
-            if is_over(self._clock, deadline):
+            if has_passed(self._clock, deadline):
                 return []
             self._watch.wait(self._wait_s(deadline))
 
     async def _fetch_on_loop(self, most: int, timeout_s: float | None) -> list[Delivery]:
         check_on_asyncio()
-        deadline = deadline_in(self._clock, timeout_s)
+        deadline = deadline_in(self._clock, check_timeout(timeout_s))
         self._check_open()
         await self._calls.settle()
         while True:
             await self._calls.make(self._look, most)
             if found := self._take(most):
                 return found
-            if is_over(self._clock, deadline):
+            if has_passed(self._clock, deadline):
                 return []
             wait_s = await self._calls.make(self._wait_s, deadline)
             await self._watch.wait_on_loop(wait_s)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Self, TypeVar, Unpack, overload
 
-from strandline.clock import Clock, SystemClock
+from strandline.clock import Clock, SystemClock, deadline_in, seconds_left
 from strandline.io import Io, SystemIo
 from strandline.log import AsyncLog, Log, TopicName, Value, check_log, parts_of
 from strandline.log.topic_lane import ROUTE_CHECK_S
@@ -288,7 +288,11 @@ class LiveView(Generic[StateT]):
         if it is given up meanwhile.
         """
         fold, offset = self._assigned(partition), check_whole("offset", offset, -1)
-        if not fold.wait(lambda: fold.mark.value > offset, offset + 1, self._deadline(timeout_s)):
+        if not fold.wait(
+            lambda: fold.mark.value > offset,
+            offset + 1,
+            deadline_in(self._clock, check_timeout(timeout_s)),
+        ):
             raise NotReadyError(fold.partition, applied=fold.mark.value - 1, offset=offset)
 
     async def _wait_applied_on_loop(
@@ -301,15 +305,15 @@ class LiveView(Generic[StateT]):
 
     def wait_ready(self, timeout_s: float | None = None) -> None:
         """Return once every assigned partition is ready. Raises as `wait_applied`."""
-        deadline = self._deadline(timeout_s)
+        deadline = deadline_in(self._clock, check_timeout(timeout_s))
         for fold in tuple(self._folds.values()):
             if not fold.wait(lambda fold=fold: fold.is_ready, _NO_OFFSET, deadline):  # type: ignore[misc]
                 raise NotReadyError(fold.partition, applied=fold.mark.value - 1)
 
     async def _wait_ready_on_loop(self, timeout_s: float | None) -> None:
-        deadline = self._deadline(timeout_s)
+        deadline = deadline_in(self._clock, check_timeout(timeout_s))
         for fold in tuple(self._folds.values()):
-            left_s = None if deadline is None else max(0.0, deadline - self._clock.monotonic())
+            left_s = seconds_left(self._clock, deadline)
             if not await fold.wait_on_loop(lambda fold=fold: fold.is_ready, _NO_OFFSET, left_s):  # type: ignore[misc]
                 raise NotReadyError(fold.partition, applied=fold.mark.value - 1)
 
@@ -476,10 +480,6 @@ class LiveView(Generic[StateT]):
             raise UnavailableError("the snapshot could not be written") from request.error
         if request.error is not None:
             raise request.error
-
-    def _deadline(self, timeout_s: float | None) -> float | None:
-        checked_s = check_timeout(timeout_s)
-        return None if checked_s is None else self._clock.monotonic() + checked_s
 
 
 def _follow_added(view: "weakref.ref[LiveView[Any]]") -> None:

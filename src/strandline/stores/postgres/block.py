@@ -9,7 +9,7 @@ from uuid import UUID
 import psycopg
 from psycopg.rows import tuple_row
 
-from strandline.clock import Clock
+from strandline.clock import Clock, deadline_in
 from strandline.log.store import AppendRequest, Placement
 from strandline.stores.block_end import BlockEnd, still_open
 from strandline.stores.postgres.callers import CallersTransaction
@@ -103,9 +103,7 @@ class PendingAppend:
 
     def wait(self, level: Durability = _WRITTEN, timeout_s: float | None = None) -> Placement:
         del level
-        self._block.over.wait(
-            self._clock, None if timeout_s is None else self._clock.monotonic() + timeout_s
-        )
+        self._block.over.wait(self._clock, deadline_in(self._clock, timeout_s))
         return self.result()
 
     async def wait_on_loop(
