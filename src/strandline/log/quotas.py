@@ -24,10 +24,9 @@ from strandline.values import (
     TopicSettings,
     parse_tenant,
 )
-from strandline.values.arguments import check_limit
+from strandline.values.arguments import check_limit, check_options
 from strandline.values.errors import QuotaError
 from strandline.values.internal_topics import QUOTAS_TOPIC
-from strandline.values.options import check_options
 from strandline.values.quota import Quota, QuotaLimits, QuotaUsage
 from strandline.values.topic import Unchanged
 

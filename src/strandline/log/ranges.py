@@ -12,8 +12,7 @@ from strandline.values import (
     Topic,
     TrimmedError,
 )
-from strandline.values.arguments import check_flag, check_limit, check_whole
-from strandline.values.options import check_options
+from strandline.values.arguments import check_flag, check_limit, check_options, check_whole
 
 
 class ReadLimits(TypedDict, total=False):

@@ -21,9 +21,8 @@ from strandline.values import (
     parse_tenant,
     partition_for_key,
 )
-from strandline.values.arguments import check_limit, check_timeout, check_whole
+from strandline.values.arguments import check_limit, check_options, check_timeout, check_whole
 from strandline.values.names import RESERVED_PREFIX
-from strandline.values.options import check_options
 from strandline.values.partitioning import unknown_partition
 
 # Members of an enumeration are slow to look up.

@@ -1,12 +1,13 @@
-"""One checker for every plain argument: numbers, flags, times to wait, collections.
+"""One checker for every plain argument: numbers, flags, times to wait, collections, options.
 
 Each returns the value as a plain one of its type: a subclass could compare or print as
 something else later. Each raises InvalidError that names the argument.
 """
 
+import difflib
 import math
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from enum import Enum
 from functools import cache
 from typing import TypeVar
@@ -16,6 +17,7 @@ from strandline.values.errors import InvalidError
 INT64_MAX = 2**63 - 1
 SECONDS_MAX = 10.0**9
 """More than thirty years, and within what Python can wait for."""
+_NEAR_MAX = 3
 
 ItemT = TypeVar("ItemT")
 ChoiceT = TypeVar("ChoiceT", bound=Enum)
@@ -163,3 +165,15 @@ def check_timestamp(timestamp_us: object) -> int:
         "timestamp_us is in whole microseconds, write int(moment.timestamp() * 1_000_000)",
         timestamp_us=timestamp_us,
     )
+
+
+def check_options(call: str, given: Iterable[str], known: Collection[str]) -> None:
+    """Raise InvalidError for the first name that `call` does not take, with similar ones."""
+    for name in given:
+        if name not in known:
+            raise InvalidError(
+                f"{call} has no option of this name",
+                option=name,
+                near=difflib.get_close_matches(name, known, _NEAR_MAX),
+                options=sorted(known),
+            )

@@ -8,9 +8,8 @@ from strandline.clock import SystemClock
 from strandline.log import Log
 from strandline.values import Topic, TrimmedError
 from strandline.views.errors import StoppedError
-from strandline.views.fold import Fold, PoisonError
+from strandline.views.fold import Fold, PoisonError, view_screen
 from strandline.views.saving import Saving
-from strandline.views.screened import view_screen
 from strandline.views.snapshot import Section
 from strandline.views.view import StateT, View
 

@@ -33,7 +33,7 @@ from strandline.values.arguments import (
 from strandline.values.html import html_table
 from strandline.values.names import check_text
 from strandline.values.prompt import few, prompt_text
-from strandline.views.fold import Fold
+from strandline.views.fold import Fold, view_screen
 from strandline.views.health import ViewHealth
 from strandline.views.publishing import (
     PUBLISH_TIMEOUT_S,
@@ -45,7 +45,6 @@ from strandline.views.publishing import (
 )
 from strandline.views.pump import Pump, Request
 from strandline.views.saving import SNAPSHOT_INTERVAL_S, Saving
-from strandline.views.screened import view_screen
 from strandline.views.snapshot import SnapshotFile, binding_of
 from strandline.views.view import StateT, View, check_view
 
