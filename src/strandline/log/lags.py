@@ -57,7 +57,7 @@ class ConsumerCursor(msgspec.Struct, frozen=True):
     settled_epoch_id: UUID | None = None
     """Of the epoch of the last record that is settled beyond the offset."""
     seek_id: UUID | None = None
-    """Of the call that put it somewhere, the last seek or the registration; acks keep it.
+    """The id of the last seek, or of the registration; acks keep it.
     None in cursors of earlier versions."""
 
     @property

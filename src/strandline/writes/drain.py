@@ -145,7 +145,7 @@ class Drain(Generic[W, R, F, V, S, C]):
             self.freeze(FlushReason.STOP)
 
     def cancel_timer(self) -> None:
-        """Let the interval end unseen."""
+        """Cancel the timer of the flush interval."""
         timer = self._timer
         if timer is not None:
             timer.cancel()
@@ -451,7 +451,7 @@ class Drain(Generic[W, R, F, V, S, C]):
 
 
 def rejection(error: Exception, epoch: int) -> StrandlineError:
-    """Return what the caller of a refused write shall see."""
+    """Return the error that the caller of a refused write gets."""
     if isinstance(error, StrandlineError):
         return error
     return RejectedError(epoch, error)

@@ -1,4 +1,4 @@
-"""Brings the Delta table of a topic in line with the segment catalogue."""
+"""Updates the Delta table of a topic from the segment catalogue."""
 
 import logging
 from collections.abc import Container, Iterable, Mapping, Sequence
