@@ -342,7 +342,7 @@ def test_an_end_that_was_overtaken_does_not_come_last(noticed: Tails) -> None:
     noticed.on_look = lambda: None
     told.set()
     noticed.write(1, 9)
-    # The thread that was overtaken has told what it saw before it tells this.
+    # The thread that was overtaken has notified the end it saw before it notifies this one.
     assert follow(other, 9) == [9]
 
     assert [hint.end for hint in watch.wait(PATIENCE_S)] == [2]
