@@ -16,7 +16,7 @@ def member_id(consumer: SharedConsumer) -> str:
     return consumer._member  # noqa: SLF001 - Of the same room.
 
 
-class LeftLeases:
+class OrphanedLeases:
     """What a member of a work queue left unsettled: its deliveries, by record and count.
 
     As long as no other member has taken a record, it is settled as by the member itself.
