@@ -1,4 +1,4 @@
-"""Zeros ahead of the write-ahead log's end: single appends write over them, and nobody else may."""
+"""Zeros ahead of the write-ahead log's end: single appends write over them, nothing else may."""
 
 import errno
 import shutil
