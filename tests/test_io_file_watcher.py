@@ -16,6 +16,7 @@ from strandline.io import FileWatcher, SystemIo, replace_file
 from strandline.io import file_watcher as file_watcher_module
 from strandline.testing import FaultyIo
 from strandline.testing.conformance_checks import started
+from tests.threads import let_it_block
 
 PATIENCE_S = 20.0
 WRITER = """
@@ -54,11 +55,6 @@ def tail(tmp_path: Path) -> Path:
     path.parent.mkdir()
     path.write_bytes(b"0")
     return path
-
-
-def let_it_block() -> None:
-    """Give another thread the time to block; a test that gives too little passes, too."""
-    threading.Event().wait(0.05)
 
 
 @pytest.mark.slow

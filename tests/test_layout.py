@@ -133,6 +133,23 @@ def test_only_io_uses_the_builtin_open() -> None:
     assert not opened, "go through io"
 
 
+def test_private_modules_are_imported_within_their_room_alone() -> None:
+    reached_in = [
+        f"{shown(path)}: {module}"
+        for path in sorted(PACKAGE.rglob("*.py"))
+        for module in imported_modules(parsed(path))
+        if (room := private_in(module)) and not path.is_relative_to(PACKAGE.parent / room)
+    ]
+
+    assert not reached_in, "rename the module, or ask its room"
+
+
+def test_a_module_that_is_private_elsewhere_is_found() -> None:
+    tree = ast.parse("from strandline.values._json import decode\nimport strandline.log\n")
+
+    assert [private_in(module) for module in imported_modules(tree)] == ["strandline/values", None]
+
+
 def test_threads_are_started_so_that_an_interrupt_is_raised_as_what_it_is() -> None:
     started = [
         f"{shown(path)}:{line}"
@@ -326,6 +343,24 @@ def top_level(module: ast.Module) -> Iterator[ast.stmt]:
                 yield from body
             case _:
                 yield node
+
+
+def imported_modules(module: ast.Module) -> list[str]:
+    """Return the modules that are imported, or from which something is."""
+    found = []
+    for node in ast.walk(module):
+        if isinstance(node, ast.ImportFrom):
+            found.append(node.module or "")
+        elif isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names]
+    return found
+
+
+def private_in(module: str) -> str | None:
+    """Return the room to which a module of ours is private; None for any other, and the core."""
+    parent, _, name = module.rpartition(".")
+    is_private = name.startswith("_") and parent.startswith("strandline.")
+    return parent.replace(".", "/") if is_private else None
 
 
 def builtin_open_lines(module: ast.Module) -> Iterator[int]:

@@ -8,7 +8,7 @@ import pytest
 from tools import setup_env
 
 
-def test_an_activated_environment_is_never_made_anew_from_itself(
+def test_an_activated_environment_is_never_made_again_from_itself(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """PYTHON=.venv/bin/python, or make after `source .venv/bin/activate`."""

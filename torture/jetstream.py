@@ -5,7 +5,8 @@ from contextlib import closing
 from unittest import mock
 
 from strandline.stores.jetstream.address import SYSTEM_VARIABLE
-from tests.stores.jetstream.cluster import NatsCluster, OneOfThree
+from tests.stores.clusters import NodesInTurn
+from tests.stores.jetstream.cluster import NatsCluster
 from tests.stores.jetstream.server import NatsServer
 from tests.stores.kills import kill_server_under_writers
 
@@ -22,7 +23,7 @@ def kill_server(seed: int) -> None:
 def kill_cluster(seed: int) -> None:
     """Kill the servers of a cluster, one after the other or all at once."""
     with closing(NatsCluster()) as cluster, _asking(cluster.system_url):
-        mortal = cluster if seed % 2 else OneOfThree(cluster)
+        mortal = cluster if seed % 2 else NodesInTurn(cluster)
         kill_server_under_writers(mortal, cluster.url("kills"), KILLS_PER_CLUSTER, seed)
 
 

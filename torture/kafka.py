@@ -2,7 +2,8 @@
 
 from contextlib import closing
 
-from tests.stores.kafka.cluster import KafkaCluster, OneOfThree
+from tests.stores.clusters import NodesInTurn
+from tests.stores.kafka.cluster import KafkaCluster
 from tests.stores.kafka.server import KafkaServer
 from tests.stores.kills import kill_server_under_writers, kill_writing_processes
 
@@ -26,5 +27,5 @@ def kill_writers(seed: int) -> None:
 def kill_cluster(seed: int) -> None:
     """Kill the brokers of a cluster, one after the other or all at once."""
     with closing(KafkaCluster()) as cluster:
-        mortal = cluster if seed % 2 else OneOfThree(cluster)
+        mortal = cluster if seed % 2 else NodesInTurn(cluster)
         kill_server_under_writers(mortal, cluster.url("kills"), KILLS_PER_CLUSTER, seed)

@@ -48,6 +48,21 @@ class Clock(Protocol):
         """Return cryptographically random bytes."""
 
 
+def deadline_in(clock: Clock, timeout_s: float | None) -> float | None:
+    """Return the moment so many seconds from now; None, for no deadline, if there is no limit."""
+    return None if timeout_s is None else clock.monotonic() + timeout_s
+
+
+def seconds_left(clock: Clock, deadline: float | None) -> float | None:
+    """Return the time until a deadline, 0 if it has passed; None if there is none."""
+    return None if deadline is None else max(0.0, deadline - clock.monotonic())
+
+
+def has_passed(clock: Clock, deadline: float | None) -> bool:
+    """Whether there is a deadline, and it has passed."""
+    return deadline is not None and clock.monotonic() >= deadline
+
+
 _TAIL_BITS = 74
 _TAIL_END = 1 << _TAIL_BITS
 _STEP_BYTES = 4

@@ -167,11 +167,11 @@ def describe(url: str | None = None) -> LogDescription:
 def examine(url: str) -> "Iterable[Examined]":
     """Return what is found where a log is, or is going to be; nothing is changed there.
 
-    InvalidError for a log that is on no server.
+    InvalidError for a log that has no server.
     """
     kind, location = _parse(url)
     if kind.examine is None:
-        raise InvalidError("such a log is on no server, examine its path", url=url)
+        raise InvalidError("such a log has no server, examine its path", url=url)
     return kind.examine(location)
 
 
@@ -296,7 +296,7 @@ class _Engine(NamedTuple):
     #: Its package in `stores`, and the class in it.
     package: str
     store: str
-    #: What it is a client with, and the extra that brings it.
+    #: What it is a client with, and the extra that installs it.
     library: str
     extra: str
 

@@ -384,6 +384,6 @@ def test_a_url_that_is_an_argument_is_taken_as_an_option_too(typed: list[str]) -
     assert shown.document == {"link": f"{place}/console/"}
 
     looked = run("doctor", *(each.format("memory:") for each in typed))
-    assert "such a log is on no server" in looked.stderr
+    assert "such a log has no server" in looked.stderr
 
     assert "No such option: --url" in run("doctor", "--url").stderr

@@ -119,7 +119,8 @@ def _column(*texts: bytes) -> tuple[bytes, int, int, bytes]:
     return offsets, 1, len(texts), b"---" + b"".join(texts)
 
 
-def _is_text(content: bytes) -> bool:
+def is_utf8(content: bytes) -> bool:
+    """Whether Python decodes it."""
     try:
         content.decode()
     except UnicodeDecodeError:
@@ -128,7 +129,7 @@ def _is_text(content: bytes) -> bool:
 
 
 def _check_json(core: Any, text: bytes) -> None:
-    if _is_text(text) and core.are_json(*_column(b"{}", text)):
+    if is_utf8(text) and core.are_json(*_column(b"{}", text)):
         try:
             msgspec.json.decode(text)
         except (ValueError, msgspec.MsgspecError) as error:
@@ -137,12 +138,12 @@ def _check_json(core: Any, text: bytes) -> None:
 
 def _texts(core: Any, text: bytes) -> None:
     offsets, *rest = _column(text)
-    assert core.are_texts(offsets, 8, *rest) == _is_text(text), text
+    assert core.are_texts(offsets, 8, *rest) == is_utf8(text), text
 
 
 def _headers(core: Any, text: bytes) -> None:
     found = core.header_columns(*_column(b'{"k":"v"}', text))
-    if found is NotImplemented or not _is_text(text):
+    if found is NotImplemented or not is_utf8(text):
         return
     try:
         expected = msgspec.json.decode(text, type=dict[str, str])

@@ -342,7 +342,7 @@ def _fences(sl: Any, path: str, clock: Any) -> None:
             except (sl.ClosedError, sl.UnknownError):
                 pass
             else:
-                raise AssertionError("a fenced writer was not told")
+                raise AssertionError("a fenced writer was not refused")
             assert [each.kind for each in new.read("t", 0, 0)] == ["first", "new"]
 
 

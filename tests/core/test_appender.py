@@ -41,7 +41,7 @@ def log(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Log]:
 
 def appender(log: Log) -> Any:
     """Return what appends to `orders` in place of Python, if there is one."""
-    found: Any = log._appenders  # noqa: SLF001 - Nothing else tells.
+    found: Any = log._appenders  # noqa: SLF001 - Only this shows it.
     return found.get("orders")
 
 
@@ -179,7 +179,7 @@ def test_a_log_with_a_broker_has_no_appender(tmp_path: Path) -> None:
             log.append("orders", sl.Event("k"))
 
         # It would leave the broker out.
-        assert log._appenders is None  # noqa: SLF001 - Nothing else tells.
+        assert log._appenders is None  # noqa: SLF001 - Only this shows it.
 
 
 @pytest.mark.parametrize("nth", [1, 2])

@@ -44,7 +44,7 @@ def events(count: int) -> list[sl.Event]:
 
 def appended(log: Log, topic: str = "orders") -> int:
     """Return how many appends the core has made of itself since the last time."""
-    found: Any = log._appenders  # noqa: SLF001 - Nothing else tells.
+    found: Any = log._appenders  # noqa: SLF001 - Only this shows it.
     of_topic = found[topic]
     each = of_topic if isinstance(of_topic, list) else [of_topic]
     return sum(appender.take_counts()[0] for appender in each if appender is not None)

@@ -28,7 +28,7 @@ def warm(log: Log) -> Any:
     """Have the core append; return what does."""
     for _ in range(2):
         log.append("orders", EVENT)
-    found: Any = log._appenders  # noqa: SLF001 - Nothing else tells.
+    found: Any = log._appenders  # noqa: SLF001 - Only this shows it.
     return found["orders"]
 
 

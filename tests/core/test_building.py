@@ -103,7 +103,7 @@ def test_what_abi3_declares_is_what_python_declares(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_without_a_compiler_the_build_says_so(tmp_path: Path) -> None:
+def test_without_a_compiler_the_build_reports_it(tmp_path: Path) -> None:
     answer = subprocess.run(
         [
             sys.executable,

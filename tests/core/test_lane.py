@@ -37,7 +37,7 @@ def events(count: int, start: int = 0) -> list[sl.Event]:
 
 def lane_of(log: Log) -> Any:
     """Return the core's lane into the topic that was appended to last."""
-    topics: Any = log._store.topics()  # noqa: SLF001 - Nothing else tells who appended.
+    topics: Any = log._store.topics()  # noqa: SLF001 - Only this shows which code appended.
     return topics[0].lanes[0].store.compiled.lane
 
 

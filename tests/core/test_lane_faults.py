@@ -61,7 +61,7 @@ def failing(
         except (StrandlineError, KeyboardInterrupt) as caught:
             outcome = caught
         io.clear_faults()
-        # Whatever came of it, nothing is left locked, in this process or for others.
+        # Whatever the outcome, nothing is left locked, in this process or for others.
         log.close()
         kinds = stored(path)
         assert kinds[0] == "first"
@@ -150,7 +150,7 @@ class _Planted:
         taken = self._lane.disarm()
         if taken is None or self._bug != "stale head":
             return taken
-        # As if the core had not told where it has come to.
+        # As if the core had not stored its end.
         return (taken[0] - 1, *taken[1:])
 
 

@@ -209,7 +209,7 @@ def test_a_pause_of_the_writer_lets_watchers_of_the_file_notice_the_next_end(
         watcher.close()
 
 
-def test_where_memory_cannot_be_shared_the_tail_is_written_and_describe_says_so(
+def test_where_memory_cannot_be_shared_the_tail_is_written_and_describe_reports_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with sl.open(f"file:{tmp_path}/mapped") as log:

@@ -141,7 +141,7 @@ def test_pages_of_single_events_are_read_by_the_core(
         for number in range(50):
             log.append("t", sl.Event("k", number))
         in_python: list[int] = []
-        left = SegmentRuns._left  # noqa: SLF001 - Nothing else tells who has read.
+        left = SegmentRuns._left  # noqa: SLF001 - Only this shows which code has read.
 
         def noted(runs: SegmentRuns, frame: Any, start: int, stop: int) -> Any:
             in_python.append(frame.base)

@@ -53,7 +53,7 @@ def both(
 def gathered_rows(monkeypatch: pytest.MonkeyPatch, url: str, names: list[str]) -> int:
     """Return how many rows of a read the core has gathered."""
     counts = []
-    batch_of = reading.Reading._gathered_batch  # noqa: SLF001 - Nothing else tells who has read.
+    batch_of = reading.Reading._gathered_batch  # noqa: SLF001 - Only this shows which code has read.
 
     def noted(read: reading.Reading, found: Any, schema: pa.Schema) -> pa.RecordBatch:
         counts.append(found.stop - found.base)

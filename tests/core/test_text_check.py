@@ -12,6 +12,7 @@ from strandline._core import IS_COMPILED
 from strandline.values import InvalidError
 from strandline.values import batches as batches_module
 from strandline.values.batches import check_content
+from tests.core.fuzz import is_utf8
 from tests.core.plain import TEXT, needs_core
 from tests.core.test_references import grown
 
@@ -43,14 +44,6 @@ PARTS += [
 PARTS += [b"\xf0\x80\x80\xaf", b"\xf4\x90\x80\x80", b"\xf5\x80\x80\x80", b"\xff"]
 #: More than the rows from which on the core is asked.
 ROWS = 2_000
-
-
-def is_utf8(content: bytes) -> bool:
-    try:
-        content.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def offsets_of(ends: list[int], width: int) -> bytes:

@@ -2,7 +2,7 @@
 
 Whatever becomes of a row: reads give the right records or a typed error, an append takes no
 offset that a record has, a write that was stored is recognised or refused, and `verify`
-tells of what makes it be refused. `run` repeats a failure by the seed that it prints.
+notes what makes it be refused. `run` repeats a failure by the seed that it prints.
 """
 
 import random

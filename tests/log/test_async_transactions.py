@@ -248,7 +248,7 @@ def test_a_block_inside_that_of_another_log_shares_its_thread(
     assert (rows(path), numbers(log)) == ([1], [1])
 
 
-def test_a_log_without_transactions_says_so() -> None:
+def test_a_log_without_transactions_reports_it() -> None:
     async def scenario() -> None:
         async with sl.open("memory:") as log:
             with pytest.raises(sl.InvalidError, match="sqlite:"):

@@ -14,7 +14,7 @@ import strandline as sl
 from strandline.io import SystemIo
 from strandline.log import Log
 from strandline.stores.files import FileStore, erasing
-from strandline.stores.files.erased_files import ErasedFiles
+from strandline.stores.files.erasing import ErasedFiles
 from strandline.stores.memory import MemoryStore
 from strandline.testing import FaultyIo
 from strandline.values import InvalidError, ProofHead
@@ -278,7 +278,7 @@ class PlainStore(MemoryStore):
     capabilities = replace(MemoryStore.capabilities, has_erasure=False)
 
 
-def test_a_store_that_cannot_erase_says_so() -> None:
+def test_a_store_that_cannot_erase_reports_it() -> None:
     with Log(PlainStore()) as log:
         log.create_topic("orders")
 

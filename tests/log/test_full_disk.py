@@ -179,7 +179,7 @@ def test_on_a_disk_that_is_full_consumers_ack_and_trim_and_drop_make_room(
 
 
 @pytest.mark.slow
-def test_a_copy_that_finds_no_room_says_so_once(mount: Path, tmp_path: Path) -> None:
+def test_a_copy_that_finds_no_room_reports_it_once(mount: Path, tmp_path: Path) -> None:
     with Log(FileStore(str(tmp_path / "source"))) as log:
         log.create_topic("orders")
         for number in range(40):

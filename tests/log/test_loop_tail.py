@@ -75,7 +75,7 @@ def test_each_notice_is_followed_by_a_second_look(notices: Notices) -> None:
     asyncio.run(look())
 
 
-def test_the_last_that_leaves_ends_it_and_the_next_begins_anew(notices: Notices) -> None:
+def test_the_last_that_leaves_ends_it_and_the_next_begins_again(notices: Notices) -> None:
     async def come_and_go() -> None:
         tail, same = joined(notices), joined(notices)
         assert tail is same

@@ -249,7 +249,7 @@ def test_a_quota_that_makes_no_sense_is_refused(log: Log, tenant: str, limits: A
     assert log.quotas() == []
 
 
-def test_a_log_on_an_event_loop_heeds_quotas(tmp_path: Path) -> None:
+def test_a_log_on_an_event_loop_obeys_quotas(tmp_path: Path) -> None:
     async def work() -> None:
         async with sl.open(f"file:{tmp_path / 'log'}") as log:
             topic = await log.create_topic("orders", tenant="acme")
@@ -261,7 +261,7 @@ def test_a_log_on_an_event_loop_heeds_quotas(tmp_path: Path) -> None:
     asyncio.run(work())
 
 
-def test_a_transaction_heeds_quotas(tmp_path: Path) -> None:
+def test_a_transaction_obeys_quotas(tmp_path: Path) -> None:
     with sl.open(f"sqlite:{tmp_path / 'log.db'}") as log:
         topic = log.create_topic("orders", tenant="acme")
         log.set_quota("acme", bytes_max=100, records_per_s=5)

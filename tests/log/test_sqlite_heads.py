@@ -87,7 +87,7 @@ def test_the_newest_is_missed_also_when_the_log_had_failed_before_it_was_closed(
 
 
 def test_the_newest_is_missed_also_after_the_repair_of_a_failed_sync(path: str, log: Log) -> None:
-    """The repair moves the records of all who have the log open, or have died with it open."""
+    """The repair moves the records of all who have the log open, or were killed with it open."""
     io = FaultyIo(SystemIo())
     log.create_topic("others")
     with sqlite_log(path, io=io) as failed, sqlite_log(path) as repairing:

@@ -166,7 +166,7 @@ def test_it_keeps_the_rules_of_an_append(path: str, check: Callable[[str], None]
     check(path)
 
 
-def test_a_closed_log_says_so(path: str) -> None:
+def test_a_closed_log_reports_it(path: str) -> None:
     log = sqlite_log(path)
     log.create_topic("orders")
     log.append("orders", event(0))

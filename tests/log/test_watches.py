@@ -17,12 +17,13 @@ import pytest
 from strandline.clock import Clock, SystemClock
 from strandline.io import SystemIo
 from strandline.locks import Signal
-from strandline.log.file_changes import FileChanges
 from strandline.log.local_watch import LocalWatch
 from strandline.log.watches import Watches
+from strandline.stores.files.watching import FileChanges
 from strandline.testing import FakeClock, FaultyIo
 from strandline.testing.conformance_checks import started
 from strandline.values import ClosedError, CorruptError, Topic, TopicSettings
+from tests.threads import let_it_block
 
 APPENDER = str(Path(__file__).with_name("tail_appender.py"))
 PATIENCE_S = 20.0
@@ -125,11 +126,6 @@ def follow(watch: LocalWatch, end: int) -> list[int]:
         assert hints, "no hint came"
         ends.extend(hint.end for hint in hints)
     return ends[1:]
-
-
-def let_it_block() -> None:
-    """Give another thread the time to block; a test that gives too little passes, too."""
-    threading.Event().wait(0.05)
 
 
 def listeners() -> list[str]:
@@ -346,7 +342,7 @@ def test_an_end_that_was_overtaken_does_not_come_last(noticed: Tails) -> None:
     noticed.on_look = lambda: None
     told.set()
     noticed.write(1, 9)
-    # The thread that was overtaken has told what it saw before it tells this.
+    # The thread that was overtaken has notified the end it saw before it notifies this one.
     assert follow(other, 9) == [9]
 
     assert [hint.end for hint in watch.wait(PATIENCE_S)] == [2]

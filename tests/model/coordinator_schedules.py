@@ -299,10 +299,12 @@ class Schedule:
         attempt.reached = level
         names = [name for _, name in self.store.rows]
         if level is not APPLIED or self.is_bracketed:
-            assert attempt.write.name in names, "told written, but it is not in the store"
+            assert attempt.write.name in names, (
+                "acknowledged as written, but it is not in the store"
+            )
         if level is DURABLE:
             synced = names[: self.store.synced]
-            assert attempt.write.name in synced, "told durable before a sync covered it"
+            assert attempt.write.name in synced, "acknowledged as durable before a sync covered it"
 
     def _flush(self, channel: Channel[Write, int]) -> None:
         before = [
@@ -481,7 +483,7 @@ class Schedule:
             self.coordinator.channel(self.names[0]).write(late).wait()
         except (ClosedError, FailedError) as error:
             told = isinstance(error, FailedError) == (self.stop_error is not None)
-            self._expect(told, "told failed after a clean stop, or the other way round")
+            self._expect(told, "reported failed after a clean stop, or the other way round")
         else:
             raise AssertionError("a write was accepted after the stop")
 

@@ -191,7 +191,7 @@ class CrashCheck:
 def go_on(log: Log, seen: Seen) -> tuple[Seen, Seen]:
     """Append a durable event to each partition.
 
-    Returns what there is before these, with what a writer found that had died before it
+    Returns what there is before these, with what a writer found that was killed before it
     could acknowledge it, and what must be seen with them.
     """
     settled, expected = dict(seen), dict(seen)

@@ -133,13 +133,13 @@ class CrashState:
                 pass
 
     def after_kill(self) -> Image:
-        """Return what the death of the process leaves: everything, on the same boot."""
+        """Return what a kill of the process leaves: everything, on the same boot."""
         paths, directories = self._names_kept([True] * len(self._names))
         files = {inode: _kept(self._files[inode]) for _, inode in paths if inode in self._files}
         return self._image(paths, directories, files, self._boot)
 
     def after_kill_within(self, chance: random.Random) -> Image | None:
-        """Return what a death in the middle of the latest write leaves; None if it has no middle.
+        """Return what a kill in the middle of the latest write leaves; None if it has no middle.
 
         A signal is looked at between two pages; in the middle of what may be stored in
         shared memory, between any two words, which need not come in order.

@@ -110,7 +110,7 @@ class _Descriptor:
 class Disk:
     """An Io in memory. What it holds at the beginning is durable.
 
-    `boot` stands for one life of the machine: it is the same after a kill, and
+    `boot` stands for one start of the machine: it is the same after a kill, and
     another one after a power loss. `age` is that of the disk which the tree is from.
     """
 
@@ -130,7 +130,7 @@ class Disk:
 
     @property
     def age(self) -> int:
-        """How many entries its journal has, and had before this life."""
+        """How many entries its journal has, and had before this start of the process."""
         return self._age + len(self.journal)
 
     def tell(self, fact: object) -> None:

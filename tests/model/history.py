@@ -1,6 +1,6 @@
 """Whether what a partition holds agrees with what its writers were promised.
 
-Every value is offered once, so one pass over the content tells everything.
+Every value is offered once, so one pass over the content is enough.
 """
 
 from collections.abc import Hashable, Iterable, Sequence

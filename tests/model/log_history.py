@@ -1,7 +1,7 @@
 """Whether a whole log, opened again, agrees with what its users were promised.
 
-`look` takes down what a log shows. A `LogHistory` hears what was asked of the log
-and what it answered, and says what must, may and must not be seen after a crash.
+`look` records what a log shows. A `LogHistory` is given the calls of the log and
+their results, and says what must, may and must not be seen after a crash.
 """
 
 from collections.abc import Sequence

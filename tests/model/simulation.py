@@ -23,7 +23,7 @@ from tests.patience import Patience
 _PATIENCE_S = 30.0
 #: A thread that still waits at this virtual time waits for ever.
 _HORIZON_S = 2_000.0
-#: A schedule takes some thousands of steps; one that takes this many runs in a circle.
+#: A schedule takes some thousands of steps; one that takes this many does not end.
 _STEPS_MAX = 300_000
 
 
@@ -32,7 +32,7 @@ class DeadlockError(AssertionError):
 
 
 class LivelockError(AssertionError):
-    """A thread goes on for ever."""
+    """A thread does not end."""
 
 
 class AbortedError(BaseException):
@@ -55,7 +55,7 @@ class Simulation:
     """A seeded scheduler. `spawn` the threads, then `run`."""
 
     def __init__(self, seed: int, traced: str, spares: type[BaseException]) -> None:
-        #: What a thread of the code under test may die of.
+        #: The errors by which a thread of the code under test may end.
         self.spares = spares
         self.random = random.Random(seed)
         self.now = 0.0
@@ -73,7 +73,7 @@ class Simulation:
     def spawn(
         self, name: str, body: Callable[[], None], spares: type[BaseException] = AbortedError
     ) -> None:
-        """Add a thread that runs when the scheduler picks it, and may die of `spares`."""
+        """Add a thread that runs when the scheduler picks it, and may end by one of `spares`."""
         task = _Task(name, body, spares)
         self._tasks.append(task)
         threading.Thread(target=self._bootstrap, args=(task,), name=name, daemon=True).start()
@@ -124,7 +124,7 @@ class Simulation:
         """Let virtual time pass."""
         self.block(lambda: False, seconds)
 
-    # --- the scheduler; the thread that holds the baton runs it ---
+    # --- the scheduler; the thread whose turn it is runs it ---
 
     def _bootstrap(self, task: _Task) -> None:
         task.baton.acquire()

@@ -68,7 +68,7 @@ def _revived(writer: Writer, url: str) -> Writer:
 
 
 def stop_while_holding(report: Report, url: str, producer: str) -> None:
-    """Append once, and stop within it, just before the lock is let go."""
+    """Append once, and stop within it, just before the lock is released."""
     io = FaultyIo(SystemIo())
     with open_store(url, io=io) as log:
         writer = Writer(report, log, producer, 0)
@@ -178,7 +178,7 @@ def take_position(report: Report, *, url: str) -> None:
 
 
 def resolve(report: Report, *, url: str, position: str) -> None:
-    """Say what becomes of a stored position."""
+    """Report how a stored position resolves."""
     with open_store(url) as log:
         try:
             report.say("resolved", log.resolve(Position.from_json(position.encode())))

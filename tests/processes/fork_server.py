@@ -194,7 +194,7 @@ class ForkServer:
 
 
 def serve(control: socket.socket) -> None:
-    """Fork and reap as the supervisor asks, until it goes away."""
+    """Fork and reap as the supervisor asks, until it ends."""
     children: set[int] = set()
     gc.collect()
     gc.freeze()

@@ -1,4 +1,4 @@
-"""A process that forks with a log open, and what becomes of it in both."""
+"""A process that forks with a log open, and the log in both."""
 
 import os
 import signal
@@ -76,7 +76,7 @@ def _is_refused(call: Callable[[Log], object], log: Log) -> bool:
 
 
 def fork_while_holding(report: Report, *, url: str, options: dict[str, Any]) -> None:
-    """Append, fork with the lock held, and die; the child lives on until it is killed."""
+    """Append, fork with the lock held, and exit; the child runs until it is killed."""
     io = FaultyIo(SystemIo())
     log = open_store(url, io=io, **options)
     writer = Writer(report, log, "parent", 0)

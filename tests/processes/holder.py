@@ -12,7 +12,7 @@ DEADLINE_S = 0.2
 
 
 def check_stopped_holder(server: ForkServer, url: str, *, bug: str | None = None) -> None:
-    """Raise AssertionError unless others are refused in time and told who it is."""
+    """Raise AssertionError unless others are refused in time, with the holder named."""
     server.run("workloads:create", url=url)
     holder, messages = _stopped(server, url, bug)
 

@@ -38,7 +38,7 @@ def create(report: Report, *, url: str) -> None:
 
 
 class Workload:
-    """A writer: each value is offered before it is written, and told of afterwards."""
+    """A writer: each value is offered before it is written, and its outcome reported afterwards."""
 
     def __init__(self, report: Report, log: Log, producer: str, following: int) -> None:
         self._report = report

@@ -1,4 +1,4 @@
-"""What a process that may be killed tells its supervisor, one line at a time."""
+"""What a process that may be killed reports to its supervisor, one line at a time."""
 
 import json
 import os

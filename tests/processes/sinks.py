@@ -28,7 +28,7 @@ TOPIC = "t"
 PARTITIONS = 2
 APP = "query"
 ROWS = 12
-#: The calls that change something: death before any other leaves what one of these leaves.
+#: The calls that change something: a kill before any other leaves what one before these leaves.
 CHANGES: tuple[OperationKind, ...] = (
     *("pwrite", "sync", "sync_directory", "replace", "unlink"),
     *("truncate", "mkdir", "rmdir", "try_lock"),
@@ -126,7 +126,7 @@ def _be_killed(_: Operation) -> None:
 
 
 def _tear(operation: Operation) -> None:
-    """Write a half, and die."""
+    """Write a half, and end the process."""
     assert operation.data is not None
     assert operation.offset is not None
     fd = os.open(operation.path, os.O_WRONLY)

@@ -80,8 +80,8 @@ class Sweep:
     ) -> Iterator[tuple[str, Ledger]]:
         """Yield each log that was left behind by a crash, and what its writer had been promised.
 
-        `halfway` ends the process within a write instead of before a call. Death after
-        a call leaves the same files as death before the next.
+        `halfway` ends the process within a write instead of before a call. A kill after
+        a call leaves the same files as one before the next.
         """
         for nth in range(first, NTH_MAX, stride):
             url = url_in(self.scheme, self.folder / "trial")
@@ -197,7 +197,7 @@ class Sweep:
 
 
 def sites_reached(server: ForkServer, scheme: str) -> set[str]:
-    """Return the calls that some life comes to, also those after a failed sync."""
+    """Return the calls that a run of the script can make, also those after a failed sync."""
     sites: set[str] = set()
     for workload in WORKLOADS[scheme]:
         for nth in range(NTH_MAX):
@@ -223,7 +223,7 @@ def kill_sweep(
     bug: str | None = None,
     workload: str = SCRIPT,
 ) -> Counts:
-    """Kill at every call of a life, or some, and at those of some openings after that.
+    """Kill at every call of a script, or some, and at those of some openings after that.
 
     Of the logs that are left behind, every so many are opened so: `openings`.
     """
@@ -250,7 +250,7 @@ def fault_sweep(
     bug: str | None = None,
     workload: str = SCRIPT,
 ) -> Counts:
-    """Fail every call of a life, or some, and those of some openings after that."""
+    """Fail every call of a script, or some, and those of some openings after that."""
     with tempfile.TemporaryDirectory() as folder:
         sweep = Sweep(server, scheme, Path(folder), bug, workload)
         left = sweep.fail_each_call(fault, first=first, stride=stride)

@@ -44,8 +44,8 @@ def sweep(
 ) -> int:
     """Stop the writer before every `stride`-th I/O call; return how many those were.
 
-    It wakes when another one has the partition. Then it gets the true outcome: what it
-    hears is stored is there, and what it hears is not stored is not.
+    It continues when another one has the partition. Then it gets the true outcome: what
+    is reported as stored is there, and what is reported as not stored is not.
     """
     for number, nth in enumerate(range(first, CALLS_MAX, stride)):
         if not take_over_at(server, change, nth, bug=bug):
@@ -78,7 +78,7 @@ def take_over_at(server: ForkServer, change: Change, nth: int, *, bug: str | Non
         is_stopped = _wait_for_stop(writer, ledger)
         if is_stopped:
             _take_over(server, ledger, url, change, where=where, bug=bug)
-        # The other one was the last to write, and nothing but the lock tells it of a change.
+        # The other one was the last to write, and only the lock shows it that something changed.
         children = [other, writer] if change.by == "removing the lock" else [writer, other]
         for child in children:
             child.signal(signal.SIGCONT)
@@ -154,9 +154,9 @@ def overtake_at(server: ForkServer, rival: str, nth: int, *, bug: str | None = N
 
 
 def own_until_fenced(server: ForkServer, url: str, *, bug: str | None = None) -> list[Message]:
-    """Have an owner, one who is refused, and one who takes over; return what the last two hear.
+    """Have an owner, a refused writer and one that takes over; return what these two report.
 
-    A refusal is followed by who was in the way, if that is known.
+    A refusal is followed by the holder, if that is known.
     """
     ledger = Ledger()
     server.run("workloads:create", url=url)
@@ -198,7 +198,7 @@ def _finish(child: Child, ledger: Ledger, where: str) -> None:
 
 
 def _to_its_end(child: Child) -> Iterator[Message]:
-    """Wake it whenever it stops, and yield what it says."""
+    """Continue it whenever it stops, and yield what it reports."""
     child.signal(signal.SIGCONT)
     for message in child.messages():
         yield message

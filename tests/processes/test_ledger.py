@@ -22,7 +22,7 @@ def rules(ledger: Ledger, stored: dict[int, Stored]) -> set[Rule]:
     return {finding.rule for finding in ledger.check(stored)}
 
 
-def test_what_was_acknowledged_is_there_and_all_is_well() -> None:
+def test_what_was_acknowledged_is_there_and_nothing_is_wrong() -> None:
     assert not three_acknowledged().check(holding(0, 1, 2))
 
 

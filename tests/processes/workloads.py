@@ -128,7 +128,7 @@ def run_workload(
     seed: int,
     retry: tuple[int, int, int] | None,
 ) -> None:
-    """Say what is stored, settle what is unknown, then do a bit of everything for ever."""
+    """Report what is stored, settle what is unknown, then do each operation again and again."""
     rng = random.Random(seed)
     log = open_store(url)
     report.report_contents(log, TOPIC, CONSUMER)
@@ -167,7 +167,7 @@ def trim(rng: random.Random, report: Report, log: Log, partition: int) -> None:
     marks = log.marks(TOPIC, partition)
     before = min(marks.high, marks.low + rng.randrange(1, 4))
     report.say("trimming", partition, before)
-    # Not where it says that it came to: that might be too far.
+    # Not to the offset that it reports: that might be too far.
     log.trim(TOPIC, partition, before, force=True)
     report.say("trimmed", partition, before)
 
@@ -197,7 +197,7 @@ def hang(_: Report) -> None:
     threading.Event().wait()
 
 
-# --- one short life, with death or a fault at a chosen call ---
+# --- one script, killed or failing at a chosen call ---
 
 
 def script(report: Report, url: str, io: FaultyIo) -> None:
@@ -242,7 +242,7 @@ def must(done: bool) -> None:
 
 
 def be_killed_at(report: Report, *, url: str, nth: int, halfway: bool, workload: str) -> None:
-    """Live that life, `module:function`, and be killed at the `nth` I/O call."""
+    """Run that script, `module:function`, and be killed at the `nth` I/O call."""
     io = FaultyIo(SystemIo())
     planned = io.before(nth, _tearing if halfway else _killing, kinds=WRITES if halfway else None)
     _workload(workload)(report, url, io)
@@ -261,7 +261,7 @@ def fail_at(
     kinds: list[OperationKind] | None,
     workload: str,
 ) -> None:
-    """The same with a fault at the call; whatever comes of it is reported, not raised."""
+    """The same with a fault at the call; its outcome is reported, not raised."""
     io = FaultyIo(SystemIo())
 
     def tell(operation: Operation) -> None:
@@ -283,7 +283,7 @@ def fail_at(
 
 
 def report_sites(report: Report, *, url: str, failed_sync: int, workload: str) -> None:
-    """Live that life, and say which lines did I/O; the sync of that number fails, if not 0."""
+    """Run that script, and report which lines did I/O; the sync of that number fails, if not 0."""
     io = FaultyIo(SystemIo())
     sites: set[str | None] = set()
     io.before(1, lambda _: sites.add(call_sites.of_this_call()), forever=True)

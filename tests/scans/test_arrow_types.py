@@ -7,17 +7,17 @@ from types import ModuleType
 import pytest
 from pyarrow import dataset, flight
 
-from strandline.scans import arrow_dataset
-from strandline.server.flight import arrow_server
+from strandline.scans import dataset as scans_dataset
+from strandline.server.flight import answers
 
 
 @pytest.mark.parametrize(
     ("module", "name", "base"),
     [
-        (arrow_dataset, "ArrowDataset", dataset.InMemoryDataset),
-        (arrow_server, "ArrowFlightServer", flight.FlightServerBase),
-        (arrow_server, "ArrowMiddleware", flight.ServerMiddleware),
-        (arrow_server, "ArrowMiddlewareFactory", flight.ServerMiddlewareFactory),
+        (scans_dataset, "ArrowDataset", dataset.InMemoryDataset),
+        (answers, "ArrowFlightServer", flight.FlightServerBase),
+        (answers, "ArrowMiddleware", flight.ServerMiddleware),
+        (answers, "ArrowMiddlewareFactory", flight.ServerMiddlewareFactory),
     ],
 )
 def test_what_is_declared_is_there(module: ModuleType, name: str, base: type) -> None:

@@ -283,7 +283,7 @@ def test_a_scan_that_an_eviction_overtakes_goes_on(tmp_path: Path) -> None:
         assert found == expected
 
 
-def test_a_scan_that_a_trim_overtakes_says_so(tmp_path: Path) -> None:
+def test_a_scan_that_a_trim_overtakes_reports_it(tmp_path: Path) -> None:
     with topic_of("memory", tmp_path, ValueKind.EVENT, "half") as log:
         orders = log.scan("t")
         log.trim("t", 0, 5)

@@ -8,6 +8,8 @@ from typing import Any, Self
 import httpx2
 import msgspec
 
+from tests.server.served import http_client
+
 
 class ServerProcess:
     """`strandline serve`, over a log in a directory."""
@@ -32,10 +34,7 @@ class ServerProcess:
 
     def client(self, token: str | None = None, **options: Any) -> httpx2.Client:
         """Return a client, with this token."""
-        headers = {} if token is None else {"authorization": f"Bearer {token}"}
-        # Without TLS: the certificates of all the world take long to load.
-        given = {"verify": False, "timeout": 30, **options}
-        return httpx2.Client(base_url=self.url, headers=headers, **given)
+        return http_client(self.url, token, **options)
 
     def kill(self) -> None:
         """Kill it with SIGKILL."""

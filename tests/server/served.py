@@ -10,6 +10,14 @@ from strandline.server.running import Address, RunningServer
 from strandline.server.settings import ServerSettings
 
 
+def http_client(url: str, token: str | None = None, **options: Any) -> httpx2.Client:
+    """Return a client of a server, with this token."""
+    headers = {} if token is None else {"authorization": f"Bearer {token}"}
+    # Without TLS: loading the certificates of all authorities takes long.
+    given = {"verify": False, "timeout": 30, **options}
+    return httpx2.Client(base_url=url, headers=headers, **given)
+
+
 class Served:
     """Serves a log until it is stopped."""
 
@@ -31,10 +39,7 @@ class Served:
 
     def client(self, token: str | None = None, **options: Any) -> httpx2.Client:
         """Return a client, with this token."""
-        headers = {} if token is None else {"authorization": f"Bearer {token}"}
-        # Without TLS: the certificates of all the world take long to load.
-        given = {"verify": False, "timeout": 30, **options}
-        return httpx2.Client(base_url=self.url, headers=headers, **given)
+        return http_client(self.url, token, **options)
 
     def stop(self) -> None:
         """End the server, and wait for it."""

@@ -229,7 +229,7 @@ def test_a_token_of_another_tenant_or_topic_sees_and_does_nothing(
 
 
 @pytest.mark.parametrize("operation", GUARDED, ids=ids)
-def test_a_token_with_the_scope_is_let_in(operation: Operation, world: World) -> None:
+def test_a_token_with_the_scope_is_admitted(operation: Operation, world: World) -> None:
     """The same requests, allowed: else the tests above would prove nothing."""
     tenant = None if operation.name in _OF_THE_SERVER else "acme"
     if operation.name in ("delete_topic", "delete_stream"):

@@ -209,7 +209,7 @@ def test_what_is_compressed_is_not_expanded(impatient: Served, log: Log) -> None
         ({"host": "[::1]:8080"}, 200),
     ],
 )
-def test_without_a_token_only_this_machine_itself_is_let_in(
+def test_without_a_token_only_this_machine_itself_is_admitted(
     impatient: Served, headers: dict[str, str], status: int
 ) -> None:
     """A name made to resolve to loopback, a page in a browser, a proxy that asks for no token."""

@@ -205,7 +205,7 @@ def test_two_servers_of_one_log_append_in_turn(
     assert [each.value for each in log.read(topic, 0, 0, 4)] == [b"0", b"1", b"2", b"3"]
 
 
-def test_a_stream_whose_first_messages_were_not_stored_is_made_anew(
+def test_a_stream_whose_first_messages_were_not_stored_is_made_again(
     log: Log, serve: Callable[..., Served], topic: str
 ) -> None:
     """As a kill between the topic and its first record leaves it."""

@@ -1,4 +1,4 @@
-"""While a large body is worked on, the server answers others."""
+"""While a large body is processed, the server answers other requests."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -17,7 +17,7 @@ _LINE = b'{"kind":"a","payload":1}'
 
 
 class Gate:
-    """Holds the first thread that comes by."""
+    """Blocks the first thread that reaches it."""
 
     def __init__(self) -> None:
         self.is_inside = threading.Event()

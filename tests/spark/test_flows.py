@@ -249,7 +249,7 @@ def check_no_file_is_skipped(spark: SparkSession, log: Any, url: str, folder: Pa
     ]
 
 
-def test_no_file_of_a_folder_is_skipped_without_a_word(
+def test_no_file_of_a_folder_is_skipped_silently(
     spark: SparkSession, log: Any, url: str, tmp_path: Path
 ) -> None:
     check_no_file_is_skipped(spark, log, url, tmp_path)
@@ -327,7 +327,6 @@ if job == "derive":
     jobs.derive(spark, url, "orders", "paid", checkpoint=f"{folder}/done", where="kind = 'paid'",
                 batch_records=100, progress=told)
 elif job == "tier":
-    from strandline.spark.jobs import tasks
     jobs.tier(spark, url, "orders", f"file://{folder}/cold", include_open=True, piece_records=10,
               local_bytes=0, progress=told)
 elif job == "backfill":

@@ -120,7 +120,7 @@ def test_a_folder_without_a_pipeline_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.heavy
-def test_a_killed_run_is_gone_on_with_and_the_next_is_incremental(
+def test_a_killed_run_is_continued_and_the_next_is_incremental(
     spark: SparkSession, log: sl.Log, url: str, folder: str
 ) -> None:
     spec = Path(folder, "spark-pipeline.yml")

@@ -3,7 +3,6 @@
 import random
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator
-from concurrent.futures import Future
 from typing import Any, cast
 
 from strandline.clock import Clock, SystemClock
@@ -189,17 +188,3 @@ def drain(subscription: Subscription[Any]) -> list[Any]:
     while (item := subscription.next(0.0)) is not None:
         items.append(item)
     return items
-
-
-def on_thread(action: Callable[[], Any]) -> "Future[Any]":
-    """Run `action` on a thread of its own; its result or error is the future's."""
-    future: Future[Any] = Future()
-
-    def run() -> None:
-        try:
-            future.set_result(action())
-        except BaseException as error:  # noqa: BLE001 - the test sees it in the future.
-            future.set_exception(error)
-
-    threading.Thread(target=run, daemon=True).start()
-    return future

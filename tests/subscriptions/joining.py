@@ -14,7 +14,8 @@ from unittest import mock
 from strandline.log import Log
 from strandline.subscriptions import AsyncSubscription, Subscription, pages, subscribe
 from strandline.values import EARLIEST, LATEST, Event, Record
-from tests.subscriptions.doubles import PATIENCE_S, SteeredLog, fill, on_thread, unreliable
+from tests.subscriptions.doubles import PATIENCE_S, SteeredLog, fill, unreliable
+from tests.threads import on_thread
 
 APPENDERS = 3
 BURSTS = 60

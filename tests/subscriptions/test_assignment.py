@@ -14,10 +14,10 @@ from tests.subscriptions.doubles import (
     SteeredLog,
     drain,
     fill,
-    on_thread,
     places,
     take,
 )
+from tests.threads import on_thread
 
 
 @pytest.fixture

@@ -31,7 +31,8 @@ from strandline.values import (
     ValueKind,
 )
 from tests.logs import memory_log
-from tests.subscriptions.doubles import PATIENCE_S, fill, on_thread
+from tests.subscriptions.doubles import PATIENCE_S, fill
+from tests.threads import on_thread
 
 
 class ForgetfulLog(Log):

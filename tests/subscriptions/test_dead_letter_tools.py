@@ -172,7 +172,7 @@ def test_a_delivery_is_handed_back_as_it_was_given(log: sl.Log) -> None:
 
 
 @pytest.mark.parametrize("shared", [False, True])
-def test_a_record_that_dies_again_after_its_dead_letter_was_handled_is_one_again(
+def test_a_record_that_fails_again_after_its_dead_letter_was_handled_is_one_again(
     shared: bool,
 ) -> None:
     log = sl.open("memory:")

@@ -167,7 +167,7 @@ def test_nothing_new_comes_beside_a_record_that_has_to_be_alone(log: Log, clock:
     assert (take(survivor).record.partition, other.record.partition) == (1, 1)
 
 
-def test_a_consumer_that_is_full_says_so_though_nothing_more_has_come(
+def test_a_consumer_that_is_full_reports_it_though_nothing_more_has_come(
     log: Log, clock: FakeClock
 ) -> None:
     fill(log, "orders", 0, OUTSTANDING_MAX)

@@ -15,7 +15,8 @@ from strandline.stores.sqlite import SqliteStore
 from strandline.subscriptions import subscribe
 from strandline.testing import FakeClock
 from strandline.values import Marks
-from tests.subscriptions.doubles import PATIENCE_S, drain, fill, on_thread, places, take
+from tests.subscriptions.doubles import PATIENCE_S, drain, fill, places, take
+from tests.threads import on_thread
 
 DURABLE = sl.Durability.DURABLE
 

@@ -8,7 +8,7 @@ import pytest
 
 from strandline.subscriptions import AsyncSubscription, subscribe
 from tests.subscriptions import joining
-from tests.subscriptions.doubles import PATIENCE_S, on_thread
+from tests.subscriptions.doubles import PATIENCE_S
 from tests.subscriptions.joining import (
     check_consecutive,
     crowded_log,
@@ -18,6 +18,7 @@ from tests.subscriptions.joining import (
     start_appenders,
     starts_of,
 )
+from tests.threads import on_thread
 
 #: The rest of them is in torture.
 SEEDS = range(3)

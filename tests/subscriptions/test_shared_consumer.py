@@ -12,7 +12,7 @@ import strandline as sl
 from strandline.locks import Signal
 from strandline.log import parts_of
 from strandline.subscriptions import Delivery, SharedConsumer
-from strandline.subscriptions.left_leases import LeftLeases, member_id
+from strandline.subscriptions.orphaned_leases import OrphanedLeases, member_id
 from strandline.subscriptions.pages import POLL_S
 from strandline.testing import FakeClock
 from strandline.triggers import dead_letters, redrive
@@ -142,7 +142,7 @@ def test_what_a_member_has_left_is_acked_unless_another_has_it(
     fill(log, 2)
     gone, other = join(visibility_s=10), join()
     first, second = took(gone, 2)
-    left = LeftLeases(log, log.topic("jobs"), "workers", None, member_id(gone))
+    left = OrphanedLeases(log, log.topic("jobs"), "workers", None, member_id(gone))
 
     for _ in range(2):
         left.ack(first.record, first.count)
@@ -485,7 +485,7 @@ def test_a_member_says_what_it_is_and_holds(log: sl.Log, join: Join) -> None:
     ]
 
 
-def test_a_member_of_a_topic_that_was_dropped_says_so(log: sl.Log, join: Join) -> None:
+def test_a_member_of_a_topic_that_was_dropped_reports_it(log: sl.Log, join: Join) -> None:
     fill(log, 1)
     member = join()
     (delivery,) = took(member)

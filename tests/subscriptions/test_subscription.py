@@ -20,10 +20,10 @@ from tests.subscriptions.doubles import (
     SteeredLog,
     drain,
     fill,
-    on_thread,
     places,
     take,
 )
+from tests.threads import on_thread
 
 
 @pytest.fixture

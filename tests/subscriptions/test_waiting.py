@@ -28,10 +28,10 @@ from tests.subscriptions.doubles import (
     drain,
     fill,
     lose_all,
-    on_thread,
     places,
     take,
 )
+from tests.threads import on_thread
 
 
 @pytest.fixture

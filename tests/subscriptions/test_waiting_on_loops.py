@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 import strandline as sl
-from tests.subscriptions.doubles import PATIENCE_S, fill, on_thread
+from tests.subscriptions.doubles import PATIENCE_S, fill
+from tests.threads import on_thread
 
 
 @pytest.fixture(params=["memory", "file", "sqlite"])

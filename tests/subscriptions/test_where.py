@@ -16,7 +16,8 @@ from strandline.predicates import (
     UnsupportedPredicateError,
 )
 from strandline.testing import FakeClock
-from tests.subscriptions.doubles import PATIENCE_S, fill, on_thread
+from tests.subscriptions.doubles import PATIENCE_S, fill
+from tests.threads import on_thread
 
 
 @pytest.fixture(params=["memory:", "file:", "sqlite:"])

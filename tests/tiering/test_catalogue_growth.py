@@ -205,7 +205,7 @@ def test_a_snapshot_of_steps_that_the_log_has_lost_is_not_used(
 
 
 @pytest.mark.slow
-def test_the_saved_catalogue_can_be_looked_at(moved: tuple[Path, MemoryObjects, int]) -> None:
+def test_the_saved_catalogue_can_be_inspected(moved: tuple[Path, MemoryObjects, int]) -> None:
     folder, objects, _ = moved
 
     saved = load_snapshot(folder / "log" / SNAPSHOT_NAME, SegmentView())

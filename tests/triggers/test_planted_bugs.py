@@ -98,7 +98,7 @@ def redriven() -> None:
 
 
 def dying_again() -> None:
-    test_dead_letter_tools.test_a_record_that_dies_again_after_its_dead_letter_was_handled_is_one_again(
+    test_dead_letter_tools.test_a_record_that_fails_again_after_its_dead_letter_was_handled_is_one_again(
         shared=False
     )
 
@@ -110,7 +110,7 @@ KEYS = handled_keys.HandledKeys
 BUGS = (
     bug_in(DISPATCH, "_take", "entry.count = delivery.count", "pass", retries),
     bug_in(DISPATCH, "_fail", "_.retry[_]", "self.trigger.retry[0]", retries),
-    bug_in(DISPATCH, "_settle", "self._alarm.ring_in(...)", "pass", retries),
+    bug_in(DISPATCH, "_settle", "self._timer.fire_in(...)", "pass", retries),
     bug_in(
         DISPATCH,
         "_lanes_of",

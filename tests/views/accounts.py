@@ -1,9 +1,7 @@
 """A view of bank accounts, as a user would write it, and what most tests do with it."""
 
 import json
-import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -158,17 +156,3 @@ class SteeredLog:
 
     def as_log(self) -> Log:
         return cast("Log", self)
-
-
-def on_thread(action: Callable[[], Any]) -> "Future[Any]":
-    """Run `action` on a thread of its own; its result or error is the future's."""
-    future: Future[Any] = Future()
-
-    def run() -> None:
-        try:
-            future.set_result(action())
-        except BaseException as error:  # noqa: BLE001 - the test sees it in the future.
-            future.set_exception(error)
-
-    threading.Thread(target=run, daemon=True).start()
-    return future

@@ -10,6 +10,7 @@ from strandline.log import Log
 from strandline.testing import FakeClock
 from strandline.views import REFUSALS_KEPT
 from tests.logs import OpenAgain
+from tests.threads import on_thread
 from tests.views.accounts import (
     PATIENCE_S,
     Accounts,
@@ -17,7 +18,6 @@ from tests.views.accounts import (
     SteeredLog,
     folded,
     moved,
-    on_thread,
     opened,
     running,
     state_of,

@@ -13,6 +13,7 @@ from strandline.testing import FakeClock
 from strandline.views import Readiness
 from tests.logs import OpenAgain
 from tests.patience import wait_collected
+from tests.threads import on_thread
 from tests.views.accounts import (
     PATIENCE_S,
     Accounts,
@@ -21,7 +22,6 @@ from tests.views.accounts import (
     catch_up,
     folded,
     moved,
-    on_thread,
     opened,
     running,
     state_of,

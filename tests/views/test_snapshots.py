@@ -13,6 +13,7 @@ from strandline.log import Log
 from strandline.testing import FakeClock, FaultyIo
 from strandline.testing.faulty_io import Fault
 from tests.logs import OpenAgain, memory_log
+from tests.threads import on_thread
 from tests.views.accounts import (
     PATIENCE_S,
     Accounts,
@@ -22,7 +23,6 @@ from tests.views.accounts import (
     fill,
     folded,
     moved,
-    on_thread,
     opened,
     running,
     save_all,

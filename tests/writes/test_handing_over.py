@@ -126,7 +126,7 @@ def test_a_write_that_met_the_interval_is_taken_afterwards(open_store: OpenStore
     store.steps.apply.wait_calls(2)
 
 
-def test_a_flusher_that_steps_down_wakes_the_next(open_store: OpenStore) -> None:
+def test_a_flusher_that_releases_leadership_wakes_the_next(open_store: OpenStore) -> None:
     clock = FakeClock()
     store = open_store(clock=clock)
     store.steps.flush.hold()

@@ -4,19 +4,24 @@ import contextlib
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
-from typing import Annotated
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
 from strandline.cli.command import command
 from strandline.cli.options import Json
 from strandline.cli.screen import progress, show_json, show_table
-from strandline.clock import SystemClock
+from strandline.clock import Clock, SystemClock
 from strandline.io import Io, SystemIo
-from strandline.values import InvalidError
+from strandline.values import Durability, Event, InvalidError
+
+if TYPE_CHECKING:
+    from strandline.log import Log
 
 _MEASUREMENTS = 5
+_PAYLOAD = {"id": 17, "customer": "c-9", "lines": [{"sku": "a-1", "count": 2, "cents": 1990}] * 3}
+_MANY = 1000
 
 
 @command(
@@ -52,8 +57,7 @@ def bench(
             raise InvalidError("--full writes its figures to benchmarks/results.json")
         _run_benchmarks()
         return
-    from strandline.cli.measuring import measure  # noqa: PLC0415 Takes long to import.
-    from strandline.opening import open_log, url_in  # noqa: PLC0415 The same.
+    from strandline.opening import open_log, url_in  # noqa: PLC0415 Takes long to import.
 
     url_in(backend, path)
 
@@ -76,9 +80,7 @@ def bench(
 
 
 def _run_benchmarks() -> None:
-    from strandline.cli.measuring import checkout  # noqa: PLC0415 See above.
-
-    if checkout() is None:
+    if not _is_checkout():
         raise InvalidError(
             "the project's benchmarks are in its repository: clone it, and run make bench there"
         )
@@ -89,7 +91,7 @@ def _run_benchmarks() -> None:
 
 @contextlib.contextmanager
 def _scratch(path: str) -> Iterator[str]:
-    """Lend a directory that is gone afterwards, with all that is in it."""
+    """Yield a directory that is gone afterwards, with all that is in it."""
     io = SystemIo()
     folder = os.path.join(os.path.abspath(path), f"strandline-bench-{SystemClock().new_id()}")
     try:
@@ -110,3 +112,65 @@ def _remove(io: Io, path: str) -> None:
         else:
             io.unlink(inner)
     io.rmdir(path)
+
+
+class Measured(NamedTuple):
+    """How fast one thing went."""
+
+    name: str
+    unit: str
+    amount: int
+    seconds: float
+
+    @property
+    def per_second(self) -> float:
+        """How many in a second."""
+        return self.amount / self.seconds
+
+
+def measure(log: "Log", clock: Clock, seconds: float) -> Iterator[Measured]:
+    """Yield each measurement; each takes about `seconds`."""
+    log.create_topic("bench")
+    event = Event("order.created", _PAYLOAD, key="c-9")
+    many = [event] * _MANY
+
+    def written() -> int:
+        log.append("bench", event)
+        return 1
+
+    def durable() -> int:
+        log.append("bench", event, durability=Durability.DURABLE)
+        return 1
+
+    def batched() -> int:
+        log.append_many("bench", many)
+        return _MANY
+
+    yield _run("append, written", "events", written, clock, seconds)
+    yield _run("append, durable", "events", durable, clock, seconds)
+    yield _run("append_many of 1,000, written", "events", batched, clock, seconds)
+    end = log.marks("bench", 0).high
+
+    def replayed() -> int:
+        return sum(1 for _ in log.read("bench", 0, 0, end))
+
+    def columns() -> int:
+        return sum(batch.num_rows for batch in log.read_batches("bench", 0, 0, end))
+
+    yield _run("replay as records", "events", replayed, clock, seconds)
+    yield _run("replay as Arrow", "events", columns, clock, seconds)
+
+
+def _run(name: str, unit: str, act: Callable[[], int], clock: Clock, seconds: float) -> Measured:
+    act()
+    count, start = 0, clock.monotonic()
+    while (spent := clock.monotonic() - start) < seconds or not count:
+        count += act()
+    return Measured(name, unit, count, max(spent, 1e-9))
+
+
+def _is_checkout() -> bool:
+    """Whether the program is run in a checkout of the project."""
+    here = os.getcwd()
+    wanted = (os.path.join(here, "benchmarks", "__main__.py"), os.path.join(here, "src"))
+    return all(map(SystemIo().exists, wanted))

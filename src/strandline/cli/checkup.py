@@ -35,7 +35,7 @@ class CheckResult(StrEnum):
 
 
 class Finding(NamedTuple):
-    """One thing that was looked at."""
+    """One thing that was examined."""
 
     check: str
     verdict: CheckResult

@@ -54,4 +54,4 @@ def erase(
     done = f"{found.erased:,} records erased" if yes else f"{found.erased:,} would be erased: --yes"
     show(f"{topic}: {done}")
     if not found.is_released:
-        show("readers were in the way of removing the last copy of them, run this again")
+        show("readers prevented removing the last copy of them, run this again")

@@ -42,7 +42,7 @@ class OutputError(Exception):
 
 @contextlib.contextmanager
 def output() -> Iterator[TextIO]:
-    """Lend standard output; OutputError with the reason if it cannot be written."""
+    """Yield standard output; OutputError with the reason if it cannot be written."""
     # Python has none if it was started with a closed one.
     if sys.stdout is None:
         raise OutputError(os.strerror(errno.EBADF))

@@ -3,6 +3,7 @@
 import json as json_lines
 import logging
 import sys
+import tomllib
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -10,11 +11,45 @@ import typer
 from strandline.cli.command import command
 from strandline.cli.options import Json, Url, parse_size
 from strandline.cli.screen import flush, show, show_json
-from strandline.cli.settings_file import Config
+from strandline.cli.user_files import reading
 from strandline.clock import SystemClock
-from strandline.values import Mode
+from strandline.values import Mode, StrandlineError
 from strandline.values.extras import needing_module
 from strandline.values.json_forms import moment
+
+
+def _read(context: typer.Context, path: str | None) -> str | None:
+    """Have the file's values stand in for options that are given in no other way."""
+    if path is None:
+        return None
+    try:
+        with reading(path) as file:
+            found = tomllib.load(file)
+    except StrandlineError as error:
+        raise typer.BadParameter(f"{path} cannot be read: {error}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise typer.BadParameter(f"{path} is no TOML: {error}") from error
+    values = {name.replace("-", "_"): value for name, value in found.items()}
+    known = {str(each.name) for each in context.command.params} - {"config", "help"}
+    if strange := sorted(values.keys() - known):
+        raise typer.BadParameter(
+            f"{path} has {', '.join(strange)}, known are {', '.join(sorted(known))}"
+        )
+    context.default_map = {**(context.default_map or {}), **values}
+    return path
+
+
+Config = Annotated[
+    str | None,
+    typer.Option(
+        metavar="PATH",
+        envvar="STRANDLINE_CONFIG",
+        is_eager=True,
+        callback=_read,
+        help="A TOML file with options; those given here, or by variables, go before it.",
+    ),
+]
+
 
 if TYPE_CHECKING:
     from strandline.server.settings import ServerSettings

@@ -8,7 +8,6 @@ import base64
 import io as streams
 import itertools
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime, timedelta
 from typing import IO, Any, Literal, NamedTuple
 
 import msgspec
@@ -18,6 +17,7 @@ from strandline.cli.user_files import lines_of
 from strandline.values import CorruptError, Event, InvalidError, Record, ValueKind
 from strandline.values.arrow_input import read_arrow
 from strandline.values.batches import decode_schema
+from strandline.values.instants import datetime_at
 
 _US = pa.timestamp("us", "UTC")
 _PLACE = (
@@ -33,7 +33,6 @@ _EVENT = (
     ("headers", pa.string()),
     ("occurred_at", _US),
 )
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _METADATA = b"strandline.export"
 _ROWS = 16_384
 _PARQUET_ROWS = 64
@@ -301,7 +300,7 @@ def _bytes_row(line: _TransferBytes, value: bytes, kind: ValueKind) -> Row:
 
 def _row(line: _EventLine | _TransferBytes, value: "Event | bytes | pa.RecordBatch") -> Row:
     try:
-        _EPOCH + timedelta(microseconds=line.timestamp_us)
+        datetime_at(line.timestamp_us)
     except OverflowError:
         raise InvalidError(
             "a timestamp lies within the years 1 to 9999", timestamp_us=line.timestamp_us

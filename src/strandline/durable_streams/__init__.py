@@ -2,7 +2,7 @@
 
 Promises: a stream is a topic of one partition, and a message is a record; what was acknowledged
 is stored once, also if the process is killed while it appends; what is known of a producer
-follows from the records, so that every process comes to the same answer.
+follows from the records, so that every process computes the same answer.
 """
 
 from strandline.durable_streams.messages import messages_of

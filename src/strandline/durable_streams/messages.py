@@ -17,7 +17,7 @@ _decode_raw = msgspec.json.Decoder(list[msgspec.Raw]).decode
 def messages_of(body: bytes, *, is_json: bool, may_be_empty: bool = False) -> list[bytes]:
     """Return the messages in a body: of JSON, each element of an array, and else the one value.
 
-    InvalidError for what is no JSON, and for no message, unless `may_be_empty`.
+    InvalidError for invalid JSON, and for no message, unless `may_be_empty`.
     """
     if not is_json:
         return [body] if body else []

@@ -86,7 +86,7 @@ class DurableStream:
     # --- its end, and its writers ---
 
     def state(self) -> WriterState:
-        """Return what its records say, up to its present end. To be looked at, not changed."""
+        """Return what its records say, up to its present end. To be read, not changed."""
         with self._lock:
             high = self._log.marks(self.topic, 0).high
             if not self._is_loaded or high < self._state.end:

@@ -9,7 +9,7 @@ import msgspec
 
 from strandline.durable_streams.offsets import position_of
 from strandline.values import CorruptError, InvalidError, Topic, TopicSettings, ValueKind
-from strandline.values._instants import us_from_datetime
+from strandline.values.instants import us_from_datetime
 
 JSON_TYPE: Final = "application/json"
 BYTES_TYPE: Final = "application/octet-stream"
@@ -145,7 +145,7 @@ def asked_fork(source: Topic, headers: Mapping[str, str]) -> ForkPoint:
 
 
 def check_content_type(text: str) -> str:
-    """Return a content type; InvalidError for what is none."""
+    """Return a content type; InvalidError for anything else."""
     if len(text) > _TYPE_CHARS_MAX or not _CONTENT_TYPE.fullmatch(text):
         raise InvalidError("this is no content type, such as application/json", value=text)
     return text
@@ -169,7 +169,7 @@ def is_true(text: str | None) -> bool:
 
 
 def time_us(text: str) -> int:
-    """Return the moment that a header names; InvalidError for what is none."""
+    """Return the moment that a header names; InvalidError for anything else."""
     try:
         return us_from_datetime(datetime.fromisoformat(text))
     except (ValueError, InvalidError) as error:

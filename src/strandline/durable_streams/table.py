@@ -24,7 +24,7 @@ _SWEEP_S: Final = 60.0
 
 
 class StreamOutcome(NamedTuple):
-    """What became of an append."""
+    """The outcome of an append."""
 
     decision: WriterDecision
     tail: int
@@ -34,7 +34,7 @@ class StreamOutcome(NamedTuple):
 
 
 class Made(NamedTuple):
-    """What became of a request to create a stream."""
+    """The outcome of a request to create a stream."""
 
     stream: DurableStream
     is_new: bool

@@ -3,7 +3,7 @@
 The last record of every append has a mark with what its writer said: producer, epoch and
 sequence, the sequence of the stream, and whether the stream was closed by it. So an append and
 what is known of its writer are stored together or not at all, and any process that reads the
-records comes to the same state. See design 0118.
+records computes the same state. See design 0118.
 """
 
 from enum import Enum
@@ -60,7 +60,7 @@ class AppendMark(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class WriterDecision(Enum):
-    """What becomes of an append."""
+    """The outcome of an append."""
 
     NEW = "new"
     REPEAT = "repeat"
@@ -115,7 +115,7 @@ class WriterState(msgspec.Struct):
             self.closer = mark.producer
 
     def decide(self, mark: AppendMark) -> WriterDecision:
-        """Return what becomes of an append."""
+        """Return the outcome of an append."""
         given = mark.producer
         seen = None if given is None else self.producers.get(given.name)
         if given is not None and seen is not None and given.epoch < seen.epoch:

@@ -5,7 +5,7 @@ from typing import NamedTuple, Self
 
 from strandline.clock import Clock
 from strandline.log import Claim, Reach, Store
-from strandline.log.claims import ConsumerPlace, host_name
+from strandline.log.claims import ConsumerPlace, host_name, process_exists
 from strandline.log.store import StoredTopic
 from strandline.values import Partition, Tenant, Topic, UnavailableError
 
@@ -46,7 +46,7 @@ class ProofsOfLife:
     def has_ended(self, holder_id: str, host: str, pid: int) -> bool:
         """Whether the holder surely lives no more. False if it may."""
         is_far = self._store.capabilities.reach is Reach.NETWORK
-        if is_far and (host != host_name() or _exists(pid)):
+        if is_far and (host != host_name() or process_exists(pid)):
             return False
         try:
             self._store.claim(self._place(holder_id)).release()
@@ -57,13 +57,3 @@ class ProofsOfLife:
     def _place(self, holder_id: str) -> ConsumerPlace:
         whose = f"{self._name}/{holder_id}"
         return ConsumerPlace(self._topic, self._tenant, whose, Partition(0))
-
-
-def _exists(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True

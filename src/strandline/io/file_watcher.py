@@ -133,7 +133,7 @@ class FileWatcher:
             self._wait.wake()
 
     def _changed_paths(self, *, has_notices: bool) -> set[str]:
-        """Return what a wait brought. A woken thread has work: the rest can wait once."""
+        """Return what a wait found. A woken thread has work: the rest can wait once."""
         if self._is_closed:
             self._wait.close()
             return set()

@@ -7,10 +7,10 @@ from typing import Any, TypeAlias, TypeVar, overload
 import msgspec
 
 from strandline.log.handed_over import HandedOver
-from strandline.log.numbers import check_timeout
 from strandline.log.off_loop import BoundThread
 from strandline.log.receipts import Receipt, Receipts
 from strandline.values import Durability, DurabilityName, InvalidError, Offset, Partition
+from strandline.values.arguments import check_timeout
 from strandline.writes.loops import check_on_asyncio
 
 MadeT = TypeVar("MadeT", bound=Receipt | Receipts)
@@ -20,7 +20,7 @@ Made: TypeAlias = "MadeT | HandedOver[MadeT]"
 
 # A struct, because one is made for each append and a struct is made in C.
 class AsyncReceipt(msgspec.Struct, eq=False):
-    """What became of one append on an event loop.
+    """The outcome of one append on an event loop.
 
     `append` returns at once, and the outcome may still be open: await the receipt. Waits may
     be repeated and shared by tasks; one that times out or is cancelled changes nothing: the
@@ -136,7 +136,7 @@ def _call_at_the_end(receipt: Receipt, on_end: Callable[[BaseException | None], 
 
 
 class AsyncReceipts(Sequence[AsyncReceipt]):
-    """What became of one `append_many`: a receipt for each value, in the same order."""
+    """The outcome of one `append_many`: a receipt for each value, in the same order."""
 
     def __init__(
         self, count: int, made: "Made[Receipts]", block: BoundThread | None = None

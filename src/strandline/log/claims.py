@@ -29,6 +29,17 @@ def host_name() -> str:
     return os.uname().nodename
 
 
+def process_exists(pid: int) -> bool:
+    """Whether this machine has a process of this number."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass  # Another user's.
+    return True
+
+
 def claimed(place: ConsumerPlace, pid: int | None, host: str | None) -> UnavailableError:
     """Return the error for a claim that another one holds."""
     return UnavailableError(
@@ -78,12 +89,12 @@ class LocalClaims:
             return claim
 
     def give_up(self, place: ConsumerPlace, claim: LocalClaim) -> None:
-        """Let others have the place, if this claim still has it."""
+        """Release the place, if this claim still has it."""
         with self._lock:
             if self._held.get(place) is claim:
                 del self._held[place]
 
     def close(self) -> None:
-        """Let others have every place."""
+        """Release every place."""
         with self._lock:
             self._held.clear()

@@ -82,7 +82,7 @@ class LogTopics(Protocol):
         """
 
     def topic(self, name: TopicName, *, tenant: str | None = None) -> Topic:
-        """Return the topic of this tenant and name, or the very `Topic` if it still exists."""
+        """Return the topic of this tenant and name, or that same `Topic` if it still exists."""
 
     def topics(self, *, tenant: str | None = None, internal: bool = False) -> Sequence[Topic]:
         """Return the tenant's topics sorted by name, emptied ones included.

@@ -57,17 +57,17 @@ def is_lane(producer: str | None) -> TypeGuard[str]:
 
 
 class Decision(NamedTuple):
-    """What an append comes to: its repeats, and the drafts after them as new records."""
+    """The outcome of an append: its repeats, and the drafts after them as new records."""
 
     timestamp_us: int
     originals: Sequence[Original] = ()
 
 
 def decide(head: PartitionHead, request: AppendRequest, now_us: int) -> Decision:
-    """Return what the append comes to; ConflictError if it may not be stored.
+    """Return the outcome of the append; ConflictError if it may not be stored.
 
     The timestamp never falls within a partition. A repeat is recognised before the
-    expected offset is looked at.
+    expected offset is examined.
     """
     own_us = request.timestamp_us
     timestamp_us = max(now_us if own_us is None else own_us, head.last_us)

@@ -35,7 +35,7 @@ class Draft(NamedTuple):
 
 
 def kind_of(value: object) -> ValueKind:
-    """Return what kind of topic `value` belongs in; InvalidError for what is no value."""
+    """Return what kind of topic `value` belongs in; InvalidError if it is no value of a record."""
     if isinstance(value, Event):
         return ValueKind.EVENT
     if isinstance(value, bytes):

@@ -42,7 +42,7 @@ class EventColumns(Sequence[Draft]):
 
     @classmethod
     def of(cls, values: Sequence[Value], bytes_max: int) -> "EventColumns | None":
-        """Return the drafts of `values`; None if each has to be looked at.
+        """Return the drafts of `values`; None if each has to be examined.
 
         That is where some may be no events, or larger than `bytes_max`.
         """

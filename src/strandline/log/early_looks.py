@@ -58,5 +58,5 @@ class EarlyLooks:
         try:
             self._look(topic)
         except (StrandlineError, OSError):
-            # The next append finds the same, and has a caller who learns of it.
+            # The next append finds the same, and raises it to its caller.
             return

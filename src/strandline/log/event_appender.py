@@ -51,7 +51,7 @@ class EventAppender:
         self._levels = levels
         self._bytes_max = bytes_max
         self._count = self._bytes = 0
-        #: From then on, the topic is looked at first.
+        #: From then on, the topic is looked up first.
         self.fresh_until: float = 0.0
 
     def __call__(self, event: Event, terms: Mapping[str, Any], may_wait: bool) -> Any:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class EventRows(Sequence[Event]):
-    """Values for `append_many`: the same events as in a list, made only where one is looked at.
+    """Values for `append_many`: the same events as in a list, made only where one is used.
 
     Given as key, kind, payload, headers and time, in the types of `read_batches`. What
     makes them has checked the JSON: a log does not look at it again.

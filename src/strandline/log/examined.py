@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 
 class Examined(NamedTuple):
-    """One thing that a store has looked at."""
+    """One thing that a store has examined."""
 
     check: str
     #: ok, warning or failed.

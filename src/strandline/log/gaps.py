@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
-from strandline.log.numbers import check_whole
 from strandline.values import Offset, Topic
+from strandline.values.arguments import check_whole
 
 if TYPE_CHECKING:
     from strandline.log.log import Log

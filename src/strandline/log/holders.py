@@ -1,11 +1,10 @@
 """Which processes write to a log and hold its consumers: for people, not for decisions."""
 
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from strandline.log.claims import host_name
+from strandline.log.claims import host_name, process_exists
 from strandline.log.store import still_there
 from strandline.log.stored_groups import GROUPS_PREFIX, decode_group
 from strandline.values import StrandlineError, Tenant
@@ -49,19 +48,9 @@ def local_writer(pid: int, since_us: int, **place: Any) -> LogHolder:
         pid=pid,
         host=host_name(),
         since_us=since_us,
-        is_live=_exists(pid),
+        is_live=process_exists(pid),
         **place,
     )
-
-
-def _exists(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass  # Another user's.
-    return True
 
 
 def _members(store: Any, now_us: int) -> Iterator[LogHolder]:

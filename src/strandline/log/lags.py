@@ -57,7 +57,7 @@ class ConsumerCursor(msgspec.Struct, frozen=True):
     settled_epoch_id: UUID | None = None
     """Of the epoch of the last record that is settled beyond the offset."""
     seek_id: UUID | None = None
-    """Of the call that put it somewhere, the last seek or the registration; acks keep it.
+    """The id of the last seek, or of the registration; acks keep it.
     None in cursors of earlier versions."""
 
     @property
@@ -76,7 +76,7 @@ def holds_retention(cursor: ConsumerCursor, now_us: int) -> bool:
 
 
 def sampled(samples: tuple[LagSample, ...], now_us: int, lag: int) -> tuple[LagSample, ...]:
-    """Return the samples with the lag of now, where the latest is old enough."""
+    """Return the samples with the present lag, where the latest is old enough."""
     if samples and now_us - samples[-1].at_us < _TREND_US:
         return samples
     return (*samples[-1:], LagSample(now_us, lag))

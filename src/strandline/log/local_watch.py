@@ -5,12 +5,12 @@ import threading
 from collections.abc import Callable, Collection
 from typing import Any, Protocol
 
-from strandline.clock import Clock
+from strandline.clock import Clock, deadline_in
 from strandline.log.follower import PartitionFollower
 from strandline.log.loop_tail import LoopTail
-from strandline.log.numbers import check_timeout, check_whole
 from strandline.log.results import Hint, TopicName
 from strandline.values import ClosedError, InvalidError, Offset, Partition, Topic
+from strandline.values.arguments import check_timeout, check_whole
 from strandline.values.prompt import prompt_text
 from strandline.writes.waiter import LoopWaiter, ThreadWaiter, Waiter
 
@@ -101,7 +101,7 @@ class LocalWatch:
 
     def wait(self, timeout_s: float | None = None) -> Collection[Hint]:
         check_timeout(timeout_s)
-        deadline = None if timeout_s is None else self._clock.monotonic() + timeout_s
+        deadline = deadline_in(self._clock, timeout_s)
         waiter = self._thread_waiter
         try:
             while (hints := self._take(waiter)) is None:

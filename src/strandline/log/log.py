@@ -19,10 +19,9 @@ from strandline.log.cursors import ConsumerCursors
 from strandline.log.describing import describe_log, describe_topic, log_html
 from strandline.log.history import History
 from strandline.log.metrics import LogCounts, LogMetrics
-from strandline.log.numbers import check_limit, check_timestamp, check_whole
 from strandline.log.parts import put_together, unsendable
 from strandline.log.positions import position_at, resolve
-from strandline.log.queue_depth import check_count, default_queue_depth
+from strandline.log.queue_depth import default_queue_depth
 from strandline.log.quotas import Quotas
 from strandline.log.ranges import ReadLimits, ReadRange
 from strandline.log.receipts import Receipt, Receipts
@@ -65,7 +64,7 @@ from strandline.values import (
     parse_tenant,
     sorted_metadata,
 )
-from strandline.values.arguments import check_flag
+from strandline.values.arguments import check_flag, check_limit, check_timestamp, check_whole
 from strandline.values.payloads import Encoder, EventOptions, check_encoder, encoded_with
 
 if TYPE_CHECKING:
@@ -99,7 +98,7 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         tracing: Tracing | None = None,
     ) -> None:
         self._encoder = check_encoder(encoder)
-        self._queue_depth = None if queue_depth is None else check_count("queue_depth", queue_depth)
+        self._queue_depth = check_limit("queue_depth", queue_depth, 1)
         self._parts = put_together(store, tier, broker, clock, tracing)
         self._store = store = self._parts.store
         clock = self._parts.clock

@@ -71,7 +71,7 @@ class LoopThread:
         self._thread.join()
 
     def start(self, work: Coroutine[Any, Any, R]) -> "Future[R]":
-        """Have a coroutine run, and return what becomes of it; this does not block."""
+        """Run a coroutine, and return its future; this does not block."""
         with self._lock:
             if self._is_closed:
                 work.close()

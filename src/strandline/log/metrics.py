@@ -38,7 +38,7 @@ class TopicMetrics:
 @dataclass(frozen=True, slots=True)
 class LogMetrics:
     """What a log has done since it was opened, at one moment. Each number only grows, unless
-    its docstring says that it is of now."""
+    its docstring says that it is a present value."""
 
     topics: Mapping[Topic, TopicMetrics]
     """By topic, those to which something was appended; also topics that were dropped since."""

@@ -13,7 +13,7 @@ from strandline.locks import Latch
 from strandline.writes.loops import check_on_asyncio
 
 PAGE_ITEMS: Final = 128
-"""How many items one visit to a thread brings."""
+"""How many items are taken by one call on a thread."""
 
 P = ParamSpec("P")
 T = TypeVar("T")

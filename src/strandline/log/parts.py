@@ -51,7 +51,7 @@ def check_log(log: object) -> None:
 
 
 def check_blocking(log: object) -> None:
-    """Raise InvalidError for what is no log for threads, such as the async face of one."""
+    """Raise InvalidError if it is not a log for threads, such as the async face of one."""
     check_log(log)
     if not hasattr(log, "blocking"):
         return

@@ -37,7 +37,7 @@ def resolve(store: Store[StoredTopic], position: Position) -> Offset:
         raise InvalidError("this is a position in another log", log_id=position.log_id)
     found = store.find_topic_id(position.topic_id)
     if found is None:
-        raise InvalidError("this is a position in no topic of now", topic_id=position.topic_id)
+        raise InvalidError("the topic of this position was dropped", topic_id=position.topic_id)
     if position.partition >= found.settings.partitions:
         # Another process may have added it.
         found = store.find_topic(found.topic.tenant, found.topic.name, fresh=True) or found

@@ -4,7 +4,6 @@ import os
 from typing import Final
 
 from strandline.values import InvalidError
-from strandline.values.arguments import check_whole
 
 READ_AHEAD: Final = 128
 """The number where none is given."""
@@ -13,11 +12,6 @@ QUEUE_DEPTH_VARIABLE: Final = "STRANDLINE_QUEUE_DEPTH"
 """The variable that says otherwise for a whole process."""
 
 _DIGITS_MAX = 9
-
-
-def check_count(name: str, value: object) -> int:
-    """Return `value` if it is a whole number from 1, else raise InvalidError."""
-    return check_whole(name, value, 1)
 
 
 def default_queue_depth() -> int:

@@ -13,7 +13,6 @@ from typing import Final
 import msgspec
 
 from strandline.clock import Clock
-from strandline.log.numbers import check_limit
 from strandline.log.store import Store, StoredTopic, still_there
 from strandline.log.topics import is_internal_name
 from strandline.values import (
@@ -25,9 +24,9 @@ from strandline.values import (
     TopicSettings,
     parse_tenant,
 )
+from strandline.values.arguments import check_limit, check_options
 from strandline.values.errors import QuotaError
 from strandline.values.internal_topics import QUOTAS_TOPIC
-from strandline.values.options import check_options
 from strandline.values.quota import Quota, QuotaLimits, QuotaUsage
 from strandline.values.topic import Unchanged
 

@@ -12,8 +12,7 @@ from strandline.values import (
     Topic,
     TrimmedError,
 )
-from strandline.values.arguments import check_flag, check_limit, check_whole
-from strandline.values.options import check_options
+from strandline.values.arguments import check_flag, check_limit, check_options, check_whole
 
 
 class ReadLimits(TypedDict, total=False):
@@ -74,6 +73,14 @@ class ReadRange(NamedTuple):
         if self.records_max is not None:
             stop = min(stop, self.start + self.records_max)
         return max(self.start, stop)
+
+
+class ReadSpan(NamedTuple):
+    """What a store reads of a range: [start, end), within a limit; None is no limit."""
+
+    start: int
+    end: int
+    bytes_max: int | None = None
 
 
 def check_range(wanted: ReadRange, marks: Marks, oldest: int, topic: Topic, partition: int) -> int:

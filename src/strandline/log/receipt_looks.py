@@ -1,20 +1,18 @@
 """How receipts of every backend look, at a prompt and in a notebook."""
 
 import itertools
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from strandline.values.errors import StrandlineError
 from strandline.values.html import ROWS_MAX, html_fields, html_table
+from strandline.values.instants import datetime_at
 
 if TYPE_CHECKING:
     from strandline.log.receipts import Receipt, Receipts
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
 
 def receipt_text(receipt: "Receipt") -> str:
-    """Return what became of one append, for a prompt."""
+    """Return the outcome of one append, for a prompt."""
     parts = [f"{name}={value}" for name, value in _fields(receipt).items()]
     return f"Receipt({', '.join(parts)})"
 
@@ -28,12 +26,12 @@ def receipts_text(receipts: "Receipts") -> str:
 
 
 def receipt_html(receipt: "Receipt") -> str:
-    """Return what became of one append."""
+    """Return the outcome of one append."""
     return html_fields("Receipt", _fields(receipt))
 
 
 def receipts_html(receipts: "Receipts") -> str:
-    """Return what became of the first of many appends."""
+    """Return the outcome of the first of many appends."""
     count = len(receipts)
     rows = [_fields(each) for each in itertools.islice(receipts, ROWS_MAX)]
     header = list(dict.fromkeys(name for row in rows for name in row))
@@ -48,7 +46,7 @@ def _fields(receipt: "Receipt") -> dict[str, object]:
         return {
             "partition": receipt.partition,
             "offset": receipt.offset,
-            "timestamp": _EPOCH + timedelta(microseconds=receipt.timestamp_us),
+            "timestamp": datetime_at(receipt.timestamp_us),
             "level": str(receipt.level),
             "repeat": receipt.is_repeat,
         }

@@ -1,4 +1,4 @@
-"""What an append returns: places in what one or more requests came to."""
+"""What an append returns: places in the outcome of one or more requests."""
 
 from asyncio import Future
 from collections.abc import Callable, Generator, Sequence
@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 import msgspec
 
 from strandline._core import IS_COMPILED
-from strandline.log.numbers import check_timeout
 from strandline.log.receipt_looks import (
     receipt_html,
     receipt_text,
@@ -27,6 +26,7 @@ from strandline.values import (
     UnavailableError,
     UnknownError,
 )
+from strandline.values.arguments import check_timeout
 
 if TYPE_CHECKING or not IS_COMPILED:
     # A struct, because one is made for each append and a struct is made in C.
@@ -53,7 +53,7 @@ else:
 
 
 class Receipt(ReceiptFields):
-    """What became of one append.
+    """The outcome of one append.
 
     `append` returns when the outcome is known. Waits may be repeated and shared by threads
     and loops; a wait that times out, or an await that is cancelled, changes nothing.
@@ -147,7 +147,7 @@ class Part(NamedTuple):
 
 
 class Receipts(Sequence[Receipt]):
-    """What became of one `append_many`: a receipt for each value, in the same order."""
+    """The outcome of one `append_many`: a receipt for each value, in the same order."""
 
     #: That of the first value where all were written as one, until the part is made of it.
     _first: Receipt | None = None
@@ -259,7 +259,7 @@ def place_of(receipt: Receipt) -> tuple[Partition, int, int]:
 
 
 def outcome_of(receipt: Receipt) -> Outcome:
-    """Return what the request came to that a receipt is of."""
+    """Return the outcome of the request that a receipt is of."""
     return receipt._outcome  # noqa: SLF001 - For what puts receipts together.
 
 

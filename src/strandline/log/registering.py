@@ -2,10 +2,9 @@
 
 from collections.abc import Mapping
 
-from strandline.log.numbers import check_whole
 from strandline.log.terms import check_partition
 from strandline.values import InvalidError, Marks, Offset, Partition, Topic
-from strandline.values.arguments import check_instance
+from strandline.values.arguments import check_instance, check_whole
 
 
 def check_starts(starts: Mapping[int, int], partitions: int) -> Mapping[Partition, int]:

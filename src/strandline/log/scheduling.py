@@ -9,7 +9,7 @@ from strandline.values.delivery_time import DELIVER_AT, delivery_time
 
 
 def scheduled(value: Value, deliver_at: datetime) -> Value:
-    """Return the event with its time of delivery; InvalidError for what is no event."""
+    """Return the event with its time of delivery; InvalidError if it is not an event."""
     return _scheduled(value, delivery_time(deliver_at))
 
 

@@ -94,7 +94,7 @@ class Capabilities:
     core: str = CORE
     """How this process uses the compiled core, for people."""
     has_own_quotas: bool = False
-    """Whether quotas hold where the records are, on the server, and are not looked at here."""
+    """Whether quotas hold where the records are, on the server, and are not checked here."""
     has_erasure: bool = False
     """Whether records of a key can be erased, see `ErasingStore`."""
     has_evaluation: bool = False
@@ -147,7 +147,7 @@ class PartitionState(NamedTuple):
 
 
 class Trimmed(NamedTuple):
-    """What a trim came to."""
+    """The result of a trim."""
 
     marks: Marks
     #: Whether all storage of what lies below the low-water mark was released.
@@ -155,7 +155,7 @@ class Trimmed(NamedTuple):
 
 
 class AppendRequest(NamedTuple):
-    """What one call brings to one partition. A plain value."""
+    """What one call appends to one partition. A plain value."""
 
     drafts: Sequence[Draft]
     tenant: Tenant | None = None
@@ -182,7 +182,7 @@ class Placement(NamedTuple):
 
 
 class Outcome(Protocol):
-    """What becomes of one append. `WriteReceipt` is one."""
+    """The outcome of one append. `WriteReceipt` is one."""
 
     @property
     def is_settled(self) -> bool:
@@ -193,10 +193,10 @@ class Outcome(Protocol):
         """The highest level reached so far; None while the outcome is open."""
 
     def result(self) -> Placement:
-        """Return the placement, or raise what the append came to; UnavailableError while open."""
+        """Return the placement, or raise the error of the append; UnavailableError while open."""
 
     def wait(self, level: Durability = ..., timeout_s: float | None = ...) -> Placement:
-        """Return the placement once `level` is reached, or raise what the append came to."""
+        """Return the placement once `level` is reached, or raise the error of the append."""
 
     async def wait_on_loop(
         self, level: Durability = ..., timeout_s: float | None = ...
@@ -415,7 +415,7 @@ class SegmentedStore(Protocol[T_contra]):
 
 
 class Erased(NamedTuple):
-    """What an erasure in one partition came to."""
+    """The result of an erasure in one partition."""
 
     #: How many records were, or would be, erased.
     records: int

@@ -128,7 +128,7 @@ def group_key(tenant: Tenant | None, name: str) -> str:
 
 
 def decode_group(raw: bytes | None, tenant: Tenant | None, name: str) -> StoredGroup:
-    """Return the group; an empty one for no value, CorruptError for what is none."""
+    """Return the group; an empty one for no value, CorruptError for anything else."""
     if raw is None:
         return StoredGroup(tenant, name)
     key = group_key(tenant, name)

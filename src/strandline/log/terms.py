@@ -6,7 +6,6 @@ from datetime import datetime
 from functools import partial
 from typing import Final, TypedDict
 
-from strandline.log.numbers import check_limit, check_timeout, check_whole
 from strandline.values import (
     PRODUCER_SEQUENCES_KEPT,
     Durability,
@@ -22,8 +21,8 @@ from strandline.values import (
     parse_tenant,
     partition_for_key,
 )
+from strandline.values.arguments import check_limit, check_options, check_timeout, check_whole
 from strandline.values.names import RESERVED_PREFIX
-from strandline.values.options import check_options
 from strandline.values.partitioning import unknown_partition
 
 # Members of an enumeration are slow to look up.
@@ -32,19 +31,24 @@ _WRITTEN: Final = Durability.WRITTEN
 _FIRST = Partition(0)
 
 
-class AppendTerms(TypedDict, total=False):
-    """What an append may be given besides the topic, the values and their keys.
-
-    See LogWriter.append.
-    """
+class WriteTerms(TypedDict, total=False):
+    """Where an append goes, how safe it has to be, and by what it can be recognised."""
 
     partition: int | None
-    tenant: str | None
     durability: Durability | DurabilityName | None
     producer: str | None
     sequence: int | None
     idempotency_key: str | None
     expected_offset: int | None
+
+
+class AppendTerms(WriteTerms, total=False):
+    """What an append may be given besides the topic, the values and their keys.
+
+    See LogWriter.append.
+    """
+
+    tenant: str | None
     timeout_s: float | None
     deliver_at: datetime | None
 

@@ -7,7 +7,6 @@ from strandline.clock import Clock
 from strandline.log.access import Access
 from strandline.log.appending import Appends
 from strandline.log.erasing import erase
-from strandline.log.numbers import check_flag, check_whole
 from strandline.log.results import TopicName
 from strandline.log.retention import Retention
 from strandline.log.sources import check_own
@@ -15,6 +14,7 @@ from strandline.log.store import Reach, Store, StoredTopic
 from strandline.log.topic_lane import ROUTE_CHECK_S
 from strandline.log.topics import change_of_limits, is_internal_name
 from strandline.values import Limit, Mode, Offset, TopicSettings, TrimReport, check_may_shorten
+from strandline.values.arguments import check_flag, check_whole
 from strandline.values.erasure import ErasureReport
 from strandline.values.payload_schema import encode_payload_schema
 

@@ -19,9 +19,9 @@ from strandline.values import (
     check_may_shorten,
     check_topic_name,
 )
+from strandline.values.arguments import check_options
 from strandline.values.batches import check_schema, decode_schema
 from strandline.values.names import RESERVED_PREFIX
-from strandline.values.options import check_options
 from strandline.values.payload_schema import check_payload_schema, encode_payload_schema
 
 _NEAR_MAX = 3

@@ -54,7 +54,7 @@ class ChangeSource(Protocol[Place]):
         """
 
     def found(self) -> None:
-        """Take note that one of them had changed."""
+        """Record that one of them had changed."""
 
     def wake(self) -> None:
         """End the present wait, or the next one if there is none."""
@@ -123,7 +123,7 @@ class WatchedPartition(Generic[Place]):
             return True
 
     def notify_dropped(self) -> None:
-        """Pass on that the partition is gone, or cannot be looked at: the reader will see."""
+        """Pass on that the partition is gone, or cannot be examined: the reader will see."""
         with self._lock:
             hint = self._hint(0)
             for watch in self._local:

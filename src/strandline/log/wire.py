@@ -87,7 +87,7 @@ class WireOutcome(Message):
 
 
 class AppendReturn(Message):
-    """What became of each, in order."""
+    """The outcome of each, in order."""
 
     outcomes: list[WireOutcome]
 
@@ -302,7 +302,7 @@ class Segments(Message):
 
 
 class TrimReturn(Message):
-    """What a trim came to."""
+    """The result of a trim."""
 
     marks: WireMarks
     is_released: bool

@@ -5,15 +5,15 @@ import threading
 from collections.abc import Callable, Iterator
 from uuid import UUID
 
-from strandline.clock import Clock, SystemClock, Timer
+from strandline.clock import SystemClock, Timer
 from strandline.locks import Signal
 
 
 class GivenIds:
     """Implements Clock: the next id, and the time, are given for a block. Else the system's."""
 
-    def __init__(self, clock: Clock | None = None) -> None:
-        self._clock = clock if clock is not None else SystemClock()
+    def __init__(self) -> None:
+        self._clock = SystemClock()
         #: Of each thread: ids and times of others stay what they are.
         self._given = threading.local()
 

@@ -101,7 +101,7 @@ def requests_of(
 
 
 def size_of_kept(entry: Kept, kind: ValueKind) -> int:
-    """Return what a stored record counts: as much as its draft did."""
+    """Return the size of a stored record, which is that of its draft."""
     size = 0 if entry.key is None else len(entry.key.encode())
     body = entry.body
     if isinstance(body, EventBody):

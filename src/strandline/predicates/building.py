@@ -57,7 +57,7 @@ class Builder:
 
     def __init__(self, text: str) -> None:
         self._text = text
-        #: What is looked at in JSON, by the position in the text.
+        #: What is read in JSON, by the position in the text.
         self.looked: dict[int, Looked] = {}
         #: The times at which it was parsed, by the position in the text.
         self.bound: dict[int, SqlType] = {}
@@ -240,7 +240,7 @@ class Builder:
         return literal(value, target, node.position)
 
     def _looked_as(self, kind: SqlType) -> SqlType:
-        """Return as what a value of JSON is looked at beside one of this type."""
+        """Return the type as which a value of JSON is read to be compared with this one."""
         if is_number(kind):
             return DOUBLE
         if kind is VOID:

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from strandline.predicates.node import Node
 from strandline.predicates.rowwise import Kernel, values_of
 from strandline.predicates.shredding import Shredded, Shredder
-from strandline.predicates.stored import conversion
+from strandline.predicates.sql_type import conversion
 from strandline.predicates.variant import typed
 
 LOOKS: Final = frozenset({"variant_get", "try_variant_get"})

@@ -13,9 +13,9 @@ from strandline.predicates.sql_type import (
     TIMESTAMP,
     TIMESTAMP_NTZ,
     arrow_type,
+    conversion,
 )
 from strandline.predicates.steps import Path
-from strandline.predicates.stored import conversion
 from strandline.values import InvalidError
 
 

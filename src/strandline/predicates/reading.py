@@ -1,7 +1,7 @@
 """From text to sqlglot's tree, once every word of it is known to be allowed.
 
 sqlglot takes more than Spark does, and here and there binds it in another order. So the
-tokens are looked at first: what is not on the allow-list, and what the two could read in
+tokens are checked first: what is not on the allow-list, and what the two could read in
 two ways, does not get as far as the parser.
 """
 

@@ -143,7 +143,7 @@ def _parsed(decoders: tuple[Decode, Decode], texts: pa.Array) -> list[Any]:
 
 
 def _decoded(decoders: tuple[Decode, Decode], text: bytes | str | None) -> Any:
-    """Return one row; None for NULL, and for what is no JSON, as `try_parse_json` has it."""
+    """Return one row; None for NULL, and for invalid JSON, as `try_parse_json` has it."""
     if text is None:
         return None
     for each in decoders:

@@ -25,10 +25,10 @@ from strandline.predicates.sql_type import (
     TIMESTAMP,
     TIMESTAMP_NTZ,
     VARIANT,
+    conversion,
     is_decimal,
 )
 from strandline.predicates.steps import Path
-from strandline.predicates.stored import conversion
 from strandline.predicates.variant import typed_one
 
 Row = Sequence[Any]

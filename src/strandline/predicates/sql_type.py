@@ -1,6 +1,7 @@
 """The types of the dialect, and which of them an Arrow column has."""
 
-from typing import Final, NamedTuple
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
@@ -130,3 +131,15 @@ def wider_decimal(left: SqlType, right: SqlType) -> SqlType:
     scale = max(left.scale, right.scale)
     whole = max(left.precision - left.scale, right.precision - right.scale)
     return decimal(whole + scale, scale)
+
+
+def conversion(kind: SqlType, stored: pa.DataType) -> Callable[[Any], Any] | None:
+    """Return what turns a stored column into the type of its calculation, if that differs."""
+    if kind in {OPAQUE, VARIANT} or is_nested(kind):
+        return None
+    wanted = arrow_type(kind)
+    if stored == wanted:
+        return None
+    if kind is STRING and pa.types.is_dictionary(stored):
+        return lambda column: column.dictionary_decode().cast(wanted)
+    return lambda column: column.cast(wanted)

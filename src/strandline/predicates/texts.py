@@ -4,6 +4,8 @@ import re
 from datetime import UTC, date, datetime, timedelta, timezone
 from typing import Final
 
+from strandline.values.instants import us_since_epoch
+
 _ESCAPES: Final = {
     "\\": "\\",
     "'": "'",
@@ -22,7 +24,6 @@ _TIMESTAMP: Final = re.compile(
     r"(?:[ T](\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,6}))?)?(Z|[+-]\d\d:\d\d)?)?\Z",
     re.ASCII,
 )
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _EPOCH_DAY: Final = date(1970, 1, 1)
 _ZONE_HOURS_MAX: Final = 18
 
@@ -52,7 +53,7 @@ def microseconds_of(text: str, *, with_zone: bool) -> int:
     year, month, day, hour, minute, second = (int(each or 0) for each in found.groups()[:6])
     fraction = int((found[7] or "").ljust(6, "0"))
     local = datetime(year, month, day, hour, minute, second, fraction, _zone(found[8]))
-    return (local - _EPOCH) // timedelta(microseconds=1)
+    return us_since_epoch(local)
 
 
 def _meaning(found: re.Match[str]) -> str:

@@ -1,15 +1,14 @@
 """A predicate as Spark SQL on the columns of `format("strandline")`."""
 
 import re
-from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from strandline.predicates.building import Looked
 from strandline.predicates.checking import CheckedPredicate
 from strandline.predicates.sql_type import DATE, SqlType
 from strandline.predicates.steps import spark_path
+from strandline.values.instants import datetime_at
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _NOW: Final = re.compile(r"(?:current_timestamp|current_date|now)(?:\s*\(\s*\))?", re.IGNORECASE)
 _NAME: Final = re.compile(r"`[^`]*`|\w+")
 
@@ -51,7 +50,7 @@ def _looking(looked: Looked) -> str:
 
 
 def _moment(kind: SqlType, now_us: int) -> str:
-    now = _EPOCH + timedelta(microseconds=now_us)
+    now = datetime_at(now_us)
     if kind is DATE:
         return f"DATE '{now:%Y-%m-%d}'"
     return f"TIMESTAMP '{now:%Y-%m-%d %H:%M:%S.%f}Z'"

@@ -11,7 +11,6 @@ import pyarrow.dataset as ds
 from strandline.log import parts_of
 from strandline.log.arrow_streams import ARROW_STREAMS
 from strandline.log.parts import unsendable
-from strandline.scans.arrow_dataset import ArrowDataset
 from strandline.scans.reading import ScanRead
 from strandline.values.extras import needing
 from strandline.values.prompt import few, prompt_text
@@ -19,6 +18,28 @@ from strandline.values.prompt import few, prompt_text
 if TYPE_CHECKING:
     import duckdb
     import polars as pl
+
+    class ArrowDataset:
+        """`pyarrow.dataset.InMemoryDataset`, as far as it is the same for each dataset, typed."""
+
+        def __init__(self, source: pa.Table) -> None: ...
+        def count_rows(self, **options: Any) -> int:
+            """Return how many rows there are, of those that meet `filter`."""
+
+        def head(self, num_rows: int, **options: Any) -> pa.Table:
+            """Return the first rows."""
+
+        def take(self, indices: Any, **options: Any) -> pa.Table:
+            """Return the rows at these places."""
+
+        def to_batches(self, **options: Any) -> Iterator[pa.RecordBatch]:
+            """Yield the rows as record batches."""
+
+        def to_table(self, columns: Any = None, filter: Any = None, **options: Any) -> pa.Table:  # noqa: A002 - Arrow's name of it.
+            """Return the rows as a table."""
+
+else:
+    ArrowDataset = ds.InMemoryDataset
 
 
 # Without a scanner of its own every method of it would read the empty table below.
@@ -81,7 +102,7 @@ class Scan(ArrowDataset):
     def to_polars(self) -> pl.LazyFrame:
         """Return a lazy frame; what it selects and filters is pushed down.
 
-        InvalidError without polars, which the extra `scan` brings.
+        InvalidError without polars, which the extra `scan` installs.
         """
         with needing("polars", "scan"):
             from strandline.scans.lazy_frame import lazy_frame  # noqa: PLC0415 - An extra.
@@ -92,7 +113,7 @@ class Scan(ArrowDataset):
     ) -> duckdb.DuckDBPyRelation:
         """Return a relation of a connection, or of DuckDB's default one.
 
-        InvalidError without DuckDB, which the extra `scan` brings.
+        InvalidError without DuckDB, which the extra `scan` installs.
         """
         with needing("DuckDB", "scan"):
             import duckdb  # noqa: PLC0415 - An extra.

@@ -11,10 +11,8 @@ import pyarrow as pa
 from strandline.log import Log, parts_of
 from strandline.log.columns import RECORD_FIELDS
 from strandline.log.parts import current_settings
-from strandline.scans.evaluated import selected_rows
-from strandline.scans.filter_ranges import FilterRanges
-from strandline.scans.narrowing import narrowed
-from strandline.scans.paging import columns_of, topic_columns
+from strandline.scans.narrowing import FilterRanges, narrowed
+from strandline.scans.paging import columns_of, selected_rows, topic_columns
 from strandline.scans.sieve import STORED_AS, Sieve, predicate_columns, sieve
 from strandline.scans.skipping import Skipping, stored_bounds
 from strandline.values import Topic, ValueKind

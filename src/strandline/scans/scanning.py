@@ -10,9 +10,8 @@ import pyarrow as pa
 from strandline.log import Log, TopicName
 from strandline.scans.reading import read_of
 from strandline.values import InvalidError
-from strandline.values.arguments import check_items
+from strandline.values.arguments import check_items, check_options
 from strandline.values.names import check_text
-from strandline.values.options import check_options
 
 if TYPE_CHECKING:
     from strandline.scans.dataset import Scan

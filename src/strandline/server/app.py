@@ -1,6 +1,6 @@
 """The application: endpoints over one log, put together."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from starlette.requests import Request
@@ -114,7 +114,6 @@ class Application:
         settings: ServerSettings | None = None,
         *,
         endpoints: Sequence[Endpoint] = ENDPOINTS,
-        routes: Iterable[Any] = (),
         views: Mapping[str, LiveView[Any]] | None = None,
         triggers: Sequence[Triggers] = (),
     ) -> None:
@@ -162,7 +161,6 @@ class Application:
                 Route(_slashed(STREAM_PATH), allow_other_origins, methods=["OPTIONS"]),
                 Route("/openapi.json", get_openapi, methods=["GET"]),
                 *Console(self).routes(),
-                *routes,
             ]
         )
 

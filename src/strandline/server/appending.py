@@ -55,7 +55,7 @@ class AppendedRecord(msgspec.Struct):
 
 
 class AppendAnswer(msgspec.Struct):
-    """What became of an append."""
+    """The outcome of an append."""
 
     durability: DurabilityName
     """The level that all of them have reached."""

@@ -97,7 +97,7 @@ class AppendsAtOnce:
         self._known: dict[bytes, KnownHead] = {}
 
     def remember(self, call: "Call", body: bytes, topic: str, terms: AppendTerms) -> None:
-        """Know the head of a call that has appended events to a global topic of events."""
+        """Remember the head of a call that has appended events to a global topic of events."""
         whole = call.request.scope.get(WHOLE_REQUEST, b"")
         if (parts := split_request(whole)) is None:
             return

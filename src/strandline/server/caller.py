@@ -42,7 +42,7 @@ class Caller:
     async def topic(self, log: AsyncLog, name: str) -> Topic:
         """Return the caller's topic of this name.
 
-        One that it may not see is unknown, in the very words of one that is not there.
+        One that it may not see is unknown, with the same error as one that does not exist.
         """
         checked = check_topic_name(name)
         if self.sees(checked):

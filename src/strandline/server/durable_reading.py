@@ -155,7 +155,7 @@ class DurableReader:
             self._clock.monotonic() + self._call.settings.events_s,
         )
         place, is_first = start, True
-        # A stream that is deleted meanwhile ends here; the next request learns why.
+        # A stream that is deleted meanwhile ends here; the answer to the next request says why.
         with contextlib.suppress(StrandlineError):
             while True:
                 page = await self._read(place, _EVENTS_BYTES)

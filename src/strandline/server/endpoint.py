@@ -63,8 +63,6 @@ def endpoint(
     return make
 
 
-def json_answer(
-    value: object, status: int = 200, headers: dict[str, str] | None = None
-) -> Response:
+def json_answer(value: object, status: int = 200) -> Response:
     """Return an answer in JSON."""
-    return Response(msgspec.json.encode(value), status, headers, JSON)
+    return Response(msgspec.json.encode(value), status, media_type=JSON)

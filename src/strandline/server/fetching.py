@@ -64,7 +64,7 @@ class FetchAnswer(msgspec.Struct):
 
 
 class NackBody(msgspec.Struct, forbid_unknown_fields=True):
-    """Leases to give up."""
+    """Leases to release."""
 
     leases: list[str]
     delay_s: float = 0.0

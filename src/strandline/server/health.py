@@ -36,7 +36,7 @@ METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class ShownHealth(msgspec.Struct):
-    """Whether it is well."""
+    """Whether it is healthy."""
 
     status: str
     version: str
@@ -69,7 +69,7 @@ async def get_metrics(call: Call) -> Response:
 def check_sees_all(caller: Caller) -> None:
     """Raise unless the caller may see every topic."""
     if caller.tenant is not None or caller.topics != ("*",):
-        raise RequestError(403, "this needs a token of no tenant, for all topics")
+        raise RequestError(403, "this needs a token without a tenant, for all topics")
 
 
 class EndpointMetrics:

@@ -23,7 +23,7 @@ from strandline.subscriptions import (
     open_consumer,
 )
 from strandline.subscriptions.consumer_name import ConsumerName
-from strandline.subscriptions.left_leases import LeftLeases, member_id
+from strandline.subscriptions.orphaned_leases import OrphanedLeases, member_id
 from strandline.values import (
     ConflictError,
     InvalidError,
@@ -55,7 +55,7 @@ class MemberTerms(NamedTuple):
 
 
 class LeaseResult(msgspec.Struct):
-    """What became of one lease; `lost` if another member has the record, or had."""
+    """The outcome of one lease; `lost` if another member has the record, or had."""
 
     lease: str
     status: LeaseStatus
@@ -63,7 +63,7 @@ class LeaseResult(msgspec.Struct):
 
 
 class LeaseResults(msgspec.Struct):
-    """What became of each lease, in order."""
+    """The outcome of each lease, in order."""
 
     results: list[LeaseResult]
 
@@ -177,7 +177,7 @@ class Members:
     async def settle(
         self, whose: ConsumerName, leases: list[str], act: "LeaseAction"
     ) -> list[LeaseResult]:
-        """Settle or prolong each lease, and return what became of it."""
+        """Settle or prolong each lease, and return its outcome."""
         known: dict[ClientMember, list[str]] = {}
         members = [each for terms, each in self._open.items() if terms.whose == whose]
         tokens = {each: _parsed(each) for each in leases}
@@ -191,7 +191,9 @@ class Members:
             results |= await in_thread(_settle_held, holder, own, act)
         for each in leases:
             if each not in results:
-                results[each] = await in_thread(self._settle_left, whose, each, tokens[each], act)
+                results[each] = await in_thread(
+                    self._settle_orphaned, whose, each, tokens[each], act
+                )
         return [results[each] for each in leases]
 
     def _opened(self, terms: MemberTerms) -> Consumer | SharedConsumer:
@@ -201,16 +203,16 @@ class Members:
         options["visibility_s" if is_queue else "lease_s"] = terms.lease_s
         return open_consumer(self._log, topic, name, shared=is_queue, options=options)
 
-    def _settle_left(
+    def _settle_orphaned(
         self, whose: ConsumerName, lease: str, token: _LeaseToken, act: "LeaseAction"
     ) -> LeaseResult:
         """Settle a lease that this server knows nothing of: a restart, or another server's."""
         if not token.member:
             return LeaseResult(lease, "lost", "the member that had it has ended, fetch again")
-        left = LeftLeases(self._log, *whose, token.member)
+        orphaned = OrphanedLeases(self._log, *whose, token.member)
         try:
             (record,) = self._log.read(whose[0], token.partition, token.offset, records_max=1)
-            act.of_left(left, record, token.count)
+            act.of_orphan(orphaned, record, token.count)
         except (ConflictError, InvalidError, TrimmedError, ValueError) as error:
             return LeaseResult(lease, "lost", str(error))
         return LeaseResult(lease, "ok")
@@ -234,10 +236,10 @@ class Members:
 
 
 class LeaseAction(NamedTuple):
-    """What is done with leases: for deliveries of a member, and for what one has left."""
+    """What is done with leases: for deliveries of a member, and for those of one that has ended."""
 
     of_one: Callable[[Consumer | SharedConsumer, Delivery], LeaseStatus]
-    of_left: Callable[[LeftLeases, Record, int], object]
+    of_orphan: Callable[[OrphanedLeases, Record, int], object]
     of_all: Callable[[Consumer | SharedConsumer, list[Delivery]], object] | None = None
     """All of a member at once, at the cost of one; raises if one of them is lost. For acks."""
     ends: bool = True
@@ -282,7 +284,7 @@ def acking() -> LeaseAction:
     def all_(consumer: Any, deliveries: list[Delivery]) -> None:
         consumer.ack(deliveries)
 
-    return LeaseAction(one, LeftLeases.ack, all_)
+    return LeaseAction(one, OrphanedLeases.ack, all_)
 
 
 def nacking(delay_s: float, reason: str) -> LeaseAction:
@@ -292,7 +294,7 @@ def nacking(delay_s: float, reason: str) -> LeaseAction:
         is_dead = consumer.nack(delivery, delay_s=delay_s, reason=reason)
         return "dead_lettered" if is_dead else "ok"
 
-    return LeaseAction(one, lambda left, record, count: left.nack(record, count, delay_s))
+    return LeaseAction(one, lambda orphaned, record, count: orphaned.nack(record, count, delay_s))
 
 
 def extending(lease_s: float) -> LeaseAction:
@@ -305,7 +307,7 @@ def extending(lease_s: float) -> LeaseAction:
         return "ok" if consumer.holds(delivery) else "lost"
 
     return LeaseAction(
-        one, lambda left, record, count: left.extend(record, count, lease_s), ends=False
+        one, lambda orphaned, record, count: orphaned.extend(record, count, lease_s), ends=False
     )
 
 

@@ -52,7 +52,7 @@ class TrimBody(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class ShownTrim(msgspec.Struct):
-    """What a trim came to."""
+    """The result of a trim."""
 
     partition: int
     removed: int
@@ -70,7 +70,7 @@ class VerifyBody(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class ShownProof(msgspec.Struct):
-    """What a check of a partition came to."""
+    """The result of a check of a partition."""
 
     topic: str
     tenant: str | None

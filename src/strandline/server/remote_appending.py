@@ -28,13 +28,13 @@ from strandline.values import (
     check_idempotency_key,
     check_producer_name,
 )
-from strandline.values._instants import datetime_from_us
 from strandline.values.batches import decode_batch
+from strandline.values.instants import datetime_from_us
 
 
 @port_endpoint("append")
 async def store_append(call: Call) -> Response:
-    """For remote logs. Append to one partition, in order, and return what became of each."""
+    """For remote logs. Append to one partition, in order, and return the outcome of each."""
     body = await call.body()
     given = await by_size(body, message_of, wire.AppendCall, body)
     check_count(sum(len(each.drafts) for each in given.appends))

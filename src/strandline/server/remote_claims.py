@@ -47,7 +47,7 @@ class RemoteClaims:
             return [each for each in leases if each not in self._leases]
 
     def release(self, leases: list[str]) -> None:
-        """Let others have these."""
+        """Release these."""
         with self._lock:
             for each in leases:
                 known = self._leases.pop(each, None)

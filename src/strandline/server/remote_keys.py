@@ -85,7 +85,7 @@ def renew_store_claims(call: Call, port: StorePort, given: wire.LeasesCall) -> w
 
 @port_call("release-claims", wire.LeasesCall)
 def release_store_claims(call: Call, port: StorePort, given: wire.LeasesCall) -> wire.Message:
-    """Let others have what was claimed."""
+    """Release what was claimed."""
     call.caller.check(TokenScope.CONSUME)
     port.claims.release([_lease(call, each) for each in given.leases])
     return wire.DoneReturn()

@@ -284,7 +284,7 @@ def _bound(host: str, port: int) -> socket.socket:
 
 
 def _notify(state: str) -> None:
-    """Tell systemd, where it wants to know."""
+    """Notify systemd, if it has asked for that."""
     place = os.environ.get("NOTIFY_SOCKET")
     if not place:
         return

@@ -1,4 +1,4 @@
-"""Python's collector of cycles, at rest where what it would look at is no garbage."""
+"""Python's garbage collector, paused where it would scan many objects that are in use."""
 
 import contextlib
 import gc
@@ -11,7 +11,7 @@ _DAEMON = "pyspark.daemon"
 
 @contextlib.contextmanager
 def unhurried() -> Iterator[None]:
-    """Let the collector rest: it would look at each of a hundred thousand objects many times."""
+    """Pause the collector: it would scan each of a hundred thousand objects many times."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -25,7 +25,7 @@ def unhurried() -> Iterator[None]:
 def spare_imports() -> None:
     """Exclude what exists now from later collections, once, in a worker of Spark alone.
 
-    A worker runs a full collection after each task, in which it would look at every function
+    A worker runs a full collection after each task, in which it would scan every function
     and class of every module that was imported.
     """
     main = getattr(sys.modules.get("__main__"), "__spec__", None)

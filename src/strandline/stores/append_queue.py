@@ -18,7 +18,7 @@ _REQUESTS_MAX: Final = 1000
 _BYTES_MAX: Final = 4 * 1024 * 1024
 
 AppendResults = Sequence[Placement | StrandlineError]
-"""What appends came to, in their order."""
+"""The outcomes of appends, in their order."""
 
 
 class WaitingAppend:
@@ -93,7 +93,7 @@ class WaitingAppends:
             self._is_closed = True
             accepted = [*self._under_way, *self._queue]
         for each in accepted:
-            # What it came to is for its own caller.
+            # Its outcome is for its own caller.
             each.future.exception()
 
     def _wait(
@@ -160,7 +160,7 @@ class WaitingAppends:
                 each.future.set_exception(found)
 
     def settle(self, batch: list[WaitingAppend], results: AppendResults) -> None:
-        """Have the appends of a batch come to these results."""
+        """Set these results for the appends of a batch."""
         with self._lock:
             for each, result in zip(batch, results, strict=True):
                 if each.is_withdrawn:
@@ -185,7 +185,7 @@ class WaitingAppends:
             return True
 
     def set_sent(self, batch: list[WaitingAppend], *, is_sent: bool) -> None:
-        """Take note of whether the appends of a batch may be stored."""
+        """Record whether the appends of a batch may be stored."""
         with self._lock:
             for each in batch:
                 each.is_sent = is_sent

@@ -102,7 +102,7 @@ class FencedHead:
     def apply_each(
         self, batch: list[WaitingAppend], clock: Clock, chain: Chain
     ) -> list[Placement | StrandlineError]:
-        """Decide on the appends of a batch; return what each comes to."""
+        """Decide on the appends of a batch; return the outcome of each."""
         results: list[Placement | StrandlineError] = []
         for each in batch:
             try:

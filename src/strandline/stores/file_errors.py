@@ -1,11 +1,11 @@
-"""Errors of the file system on their way out of a log: a caller meets only ours."""
+"""Errors of stores on a disk: those of the file system, in our words, and of what is missing."""
 
 import functools
 from collections.abc import Callable
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 from strandline.stores.disk_reserve import is_full
-from strandline.values import FullError, UnavailableError
+from strandline.values import CorruptError, FullError, UnavailableError
 
 
 class _Directory(Protocol):
@@ -47,3 +47,14 @@ def translated(call: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, 
             raise unavailable(error, self._root.path) from error
 
     return translating
+
+
+def missing_key(file: str, position: int = 0, **fields: object) -> CorruptError:
+    """Return the error for what a topic keeps by key, and has lost: never taken for no value."""
+    return CorruptError(
+        "what a topic keeps by key, as the cursors of its consumers, is missing: restore it from"
+        " a copy, or delete the consumer",
+        file=file,
+        position=position,
+        **fields,
+    )

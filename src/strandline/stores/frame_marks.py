@@ -8,11 +8,11 @@ import msgspec
 
 from strandline.log.chain import Chain
 from strandline.log.history import History, Piece
+from strandline.log.ranges import ReadSpan
 from strandline.log.record_lists import StoredRecord
 from strandline.log.store import PartitionState
 from strandline.stores.engine_topic import EngineTopic
 from strandline.stores.fenced_head import EndOfFrames
-from strandline.stores.frame_pages import FrameSpan
 from strandline.values import CorruptError, Epoch, Marks, Offset, Partition, Segment
 
 EndT = TypeVar("EndT", bound=EndOfFrames)
@@ -48,7 +48,7 @@ class FrameRecords(Protocol):
     def one(self, offset: int) -> StoredRecord:
         """Return a record that is kept."""
 
-    def pages(self, span: FrameSpan) -> Iterator[Sequence[StoredRecord]]:
+    def pages(self, span: ReadSpan) -> Iterator[Sequence[StoredRecord]]:
         """Yield the records of `span` in lists of a bounded size."""
 
 
@@ -66,7 +66,7 @@ def frame_history(
     anchor = marks.anchor
     if is_proved and low > marks.oldest:
         anchor = records.one(low - 1).value if low <= last.next else None
-    pages = records.pages(FrameSpan(low, high))
+    pages = records.pages(ReadSpan(low, high))
     pieces = (Piece([each], each.value) for page in pages for each in page)
     return History(partition, low, high, chain, anchor, is_proved, pieces)
 

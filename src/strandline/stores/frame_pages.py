@@ -1,19 +1,11 @@
 """Reading records that are in frames, a bounded page at a time."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
 
 from strandline.log.draft import load
+from strandline.log.ranges import ReadSpan
 from strandline.log.record_lists import StoredRecord
 from strandline.values import Partition, Record, Topic, ValueKind
-
-
-class FrameSpan(NamedTuple):
-    """What one call reads: [start, end), within a limit; None is no limit."""
-
-    start: int
-    end: int
-    bytes_max: int | None = None
 
 
 class FramePages:
@@ -31,7 +23,7 @@ class FramePages:
         self._kind = kind
         self._page = page
 
-    def records(self, span: FrameSpan) -> Iterator[Record]:
+    def records(self, span: ReadSpan) -> Iterator[Record]:
         """Yield the records of `span`."""
         for page in self.pages(span):
             for each in page:
@@ -41,7 +33,7 @@ class FramePages:
                     value=load(self._kind, each.body, each.key),
                 )
 
-    def pages(self, span: FrameSpan) -> Iterator[Sequence[StoredRecord]]:
+    def pages(self, span: ReadSpan) -> Iterator[Sequence[StoredRecord]]:
         """Yield the entries of `span` in lists of a bounded size."""
         start, total, limit = span.start, 0, span.bytes_max
         while start < span.end and limit != 0:

@@ -1,8 +1,8 @@
-"""What a server did not answer."""
+"""Requests that a server did not answer."""
 
 
 class LostError(Exception):
-    """No answer came, so it is not known what a request came to."""
+    """No answer came, so the outcome of a request is unknown."""
 
 
 class NotSentError(LostError):

@@ -12,7 +12,7 @@ from strandline.values import InvalidError
 
 @contextlib.contextmanager
 def new_place(io: Io, clock: Clock, target: str, remove: Callable[[str], None]) -> Iterator[str]:
-    """Lend a path beside `target`, and move what the block made there to `target`, durably.
+    """Yield a path beside `target`, and move what the block made there to `target`, durably.
 
     InvalidError if there is something at `target` already. Of a block that raises `remove`
     removes what there is; OSError becomes UnavailableError.

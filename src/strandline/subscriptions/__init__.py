@@ -1,7 +1,7 @@
 """Subscriptions: cursors over a log, woken by hints, read by offset.
 
-Promises: of each assigned partition exactly start, start + 1, …, in order, whatever
-becomes of the hints; memory bounded by one page; nothing lost when a step is cancelled,
+Promises: of each assigned partition exactly start, start + 1, …, in order, also if
+hints are lost; memory bounded by one page; nothing lost when a step is cancelled,
 times out or fails; nothing more of a partition once it is removed, and nothing more at
 all once the subscription is closed. A consumer gets each record at least once, and its
 cursor in the log never passes one that it has not acked.

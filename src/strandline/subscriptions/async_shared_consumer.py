@@ -3,10 +3,10 @@
 from typing import Final
 
 from strandline.log.off_loop import AsyncFace, off_loop, to_its_end
-from strandline.log.queue_depth import check_count
 from strandline.subscriptions.delivery import Delivery
 from strandline.subscriptions.shared_consumer import SharedConsumer
 from strandline.subscriptions.stream import AsyncStream
+from strandline.values.arguments import check_whole
 
 
 class AsyncSharedConsumer(AsyncFace[SharedConsumer], AsyncStream[Delivery]):
@@ -27,7 +27,7 @@ class AsyncSharedConsumer(AsyncFace[SharedConsumer], AsyncStream[Delivery]):
 
     async def fetch(self, max_records: int = 100, timeout_s: float | None = None) -> list[Delivery]:
         """Return up to so many deliveries. As `SharedConsumer.fetch`."""
-        most = check_count("max_records", max_records)
+        most = check_whole("max_records", max_records, 1)
         return await self._blocking._fetch_on_loop(most, timeout_s)
 
     ack: Final = off_loop(SharedConsumer.ack)

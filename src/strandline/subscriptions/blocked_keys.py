@@ -15,7 +15,7 @@ from strandline.subscriptions.redriving import (
 from strandline.values import InvalidError, Record, Topic
 
 OnDeadLetter = Literal["continue", "block-key"]
-"""What becomes of later records of the key of a dead letter: they come, or wait behind it."""
+"""Whether later records of the key of a dead letter are delivered, or wait behind it."""
 
 _CHOICES: Final = ("continue", "block-key")
 #: How many open letters are read again at each look.

@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING, Final, overload
 from strandline.clock import Clock
 from strandline.groups import LEASE_S, AssignmentEvent
 from strandline.log import Log, TopicName, check_blocking, count_partitions
-from strandline.log.queue_depth import check_count
 from strandline.subscriptions.assignment import checked_place
 from strandline.subscriptions.blocked_keys import OnDeadLetter, is_blocking
 from strandline.subscriptions.consumer_name import ConsumerName
 from strandline.subscriptions.consumer_parts import (
     ConsumerSettings,
-    checked_count,
     checked_lease,
     checked_start,
     checked_watcher,
@@ -40,6 +38,7 @@ from strandline.values import (
 from strandline.values.arguments import (
     check_flag,
     check_items,
+    check_limit,
     check_seconds,
     check_timeout,
     check_whole,
@@ -58,8 +57,8 @@ class Consumer(Stream[Delivery]):
     """Reads a topic from its cursor, which follows what is acked. At least once.
 
     Consumers of one name, in any threads, processes and hosts that the log reaches, are one
-    **group**: each is a member, partitions are shared out among them by themselves, and one
-    that ends is succeeded. A member holds a lease, which is renewed beside its reading; one
+    **group**: each is a member, partitions are assigned to them by themselves, and those of
+    one that ends to the others. A member holds a lease, which is renewed while it reads; one
     that is silent for `lease_s` loses its partitions. What it stores of them later is
     LeaseLostError, and moves no cursor. With `group=False`, or with `partitions`, a consumer
     reads exactly what it is given (`assign`): UnavailableError, with the `pid` and `host` of
@@ -134,14 +133,14 @@ class Consumer(Stream[Delivery]):
         settings = ConsumerSettings(
             start=checked_start(start),
             where=where,
-            deliveries_max=checked_count("deliveries_max", deliveries_max),
+            deliveries_max=check_limit("deliveries_max", deliveries_max, 1),
             read_ahead=read_ahead,
             clock=clock,
             takes_redriven=check_flag("redriven", redriven),
             is_manual=not check_flag("group", group) or partitions is not None,
             lease_s=checked_lease(lease_s),
             on_assignment=checked_watcher(on_assignment),
-            commit_every=checked_count("commit_every", commit_every),
+            commit_every=check_limit("commit_every", commit_every, 1),
             commit_every_s=check_timeout(commit_every_s, name="commit_every_s"),
             blocks_keys=is_blocking(on_dead_letter),
         )
@@ -372,5 +371,5 @@ class Consumer(Stream[Delivery]):
 
 
 def _limits(max_records: int, max_bytes: int | None) -> FetchLimits:
-    records = check_count("max_records", max_records)
-    return FetchLimits(records, checked_count("max_bytes", max_bytes))
+    records = check_whole("max_records", max_records, 1)
+    return FetchLimits(records, check_limit("max_bytes", max_bytes, 1))

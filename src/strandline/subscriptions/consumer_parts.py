@@ -8,7 +8,6 @@ from typing import NamedTuple
 from strandline.clock import Clock, SystemClock
 from strandline.groups import LEASE_S_MIN, AssignmentEvent, Membership
 from strandline.log import Log, count_partitions, has_holes, parts_of
-from strandline.log.queue_depth import check_count
 from strandline.subscriptions.acks import Acks
 from strandline.subscriptions.consumer_name import ConsumerName
 from strandline.subscriptions.counting import Counting
@@ -185,11 +184,6 @@ def checked_start(start: Start | StartName | datetime) -> Start | datetime:
     return (
         start if isinstance(start, datetime) else check_choice("start", start, Start, "a datetime")
     )
-
-
-def checked_count(name: str, count: int | None) -> int | None:
-    """Return a count of at least 1, or None."""
-    return None if count is None else check_count(name, count)
 
 
 def _count_of(log: Log, topic: Topic) -> Callable[[], int]:

@@ -8,7 +8,7 @@ from strandline.subscriptions.consumer import Consumer
 from strandline.subscriptions.options import ConsumerOptions, QueueOptions
 from strandline.subscriptions.shared_consumer import SharedConsumer
 from strandline.values import InvalidError
-from strandline.values.options import check_options
+from strandline.values.arguments import check_options
 
 _OF_GROUPS: Final = {
     "partitions": "its members share the records of all partitions",

@@ -113,7 +113,7 @@ class Cursor:
         self._is_sure = False
 
     def find_nothing(self) -> None:
-        """A read brought nothing: the hint was wrong, look at the store."""
+        """A read returned nothing: the hint was wrong, look at the store."""
         self.end = self.next
         self._is_sure = False
 

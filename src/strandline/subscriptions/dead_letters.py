@@ -151,7 +151,7 @@ class DeadLettering:
     def dead_letter(self, waiting: Outstanding, record: Record, count: int, reason: str) -> None:
         """Dead-letter a record that was delivered so often; it is acked then."""
         append_dead_letter(self._log, self._whose, record, deliveries=count, reason=reason)
-        # Before those that wait for the record are looked at again.
+        # Before those that wait for the record are examined again.
         self.on_letter()
         with self._counting.lock:
             waiting.take_on(record.offset)

@@ -1,4 +1,4 @@
-"""A record in a consumer's hands."""
+"""A record, as it is delivered to a consumer."""
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NoReturn
@@ -11,7 +11,7 @@ NEVER_HANDLED: Final = "delivered as often as allowed, and never acked"
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """A record handed to a consumer."""
+    """A record that was delivered to a consumer."""
 
     record: Record
     count: int
@@ -27,7 +27,7 @@ class Delivery:
 
 
 def record_of(delivered: Record | Delivery) -> Record:
-    """Return the record that is meant; InvalidError for what is no record and no delivery."""
+    """Return the record that is meant; InvalidError if it is neither a record nor a delivery."""
     record = delivered.record if isinstance(delivered, Delivery) else delivered
     if isinstance(record, Record):
         return record

@@ -36,7 +36,7 @@ class Following:
         """Whether it waits for the next events of this cursor, which has delivered all."""
         if cursor is self.cursor:
             return True
-        # What it has left to others is looked at first.
+        # What it has left to others is examined first.
         if self._watch is None or self.cursor is not None:
             return False
         try:

@@ -32,7 +32,7 @@ class MachineBroker:
     """Implements Broker for all processes of a machine that name the same directory.
 
     The directory is made if it is missing. It holds nothing that is needed once the
-    last process has gone, and should be on a local disk or in memory.
+    last process has ended, and should be on a local disk or in memory.
     """
 
     def __init__(

@@ -17,7 +17,7 @@ from strandline.subscriptions.sharing import PageLimits, ScreenReader, fresh, sh
 from strandline.values import InvalidError, Record, Topic, UnavailableError
 
 POLL_S: Final = 1.0
-"""After how long a partition is looked at without a hint, or once more after a failed read."""
+"""After how long a partition is examined without a hint, or once more after a failed read."""
 
 PAGE_BYTES_MAX: Final = 8 * 1024 * 1024
 """How much one page holds, unless its first record alone is larger."""

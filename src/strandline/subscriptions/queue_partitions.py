@@ -25,7 +25,7 @@ from strandline.values import (
 from strandline.values.arguments import check_choice
 
 SEEN_S: Final = CONSUMER_IDLE_S / 7
-"""How often a member that is read says that its consumer is alive."""
+"""How often a member that is read renews the heartbeat of its consumer."""
 
 
 class QueuePartitions:

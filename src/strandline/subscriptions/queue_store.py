@@ -128,7 +128,7 @@ class QueueStore:
             )
 
     def _current(self, stored: QueueState | None, partition: int) -> QueueState:
-        """Return the state as the cursor and the marks of now have it."""
+        """Return the state as the cursor and the present marks have it."""
         # After the state was read: a cursor from before might be that of an earlier seek.
         cursor = queue_cursor(self._log, self._topic, self._consumer, partition, self._tenant)
         return self._state(stored, partition, cursor)

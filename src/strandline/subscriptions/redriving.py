@@ -30,10 +30,10 @@ from strandline.values import (
     ValueKind,
     check_consumer_name,
 )
-from strandline.values._instants import datetime_from_us
 from strandline.values.arguments import check_flag, check_items, check_whole
 from strandline.values.batches import decode_batch
 from strandline.values.delivery_time import DELIVER_AT
+from strandline.values.instants import datetime_from_us
 from strandline.values.names import check_text
 
 _OURS: Final = "strandline."
@@ -177,7 +177,7 @@ def discard(
     where: Chosen = None,
     dry_run: bool = False,
 ) -> list[DeadLetter]:
-    """Give up the dead letters of a topic; return those discarded.
+    """Discard the dead letters of a topic; return those discarded.
 
     Chosen as by `redrive`, which leaves them out from then on. They stay listed, with
     `is_redriven`. With `on_dead_letter="block-key"`, what waits behind them comes.

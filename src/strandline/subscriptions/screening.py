@@ -48,7 +48,7 @@ class Screen(Protocol):
     """The predicate, to be parsed again elsewhere."""
 
     def sift(self, records: Sequence[Record]) -> Iterable[Outcome]:
-        """Return what becomes of each record, in their order."""
+        """Return the outcome of each record, in their order."""
 
 
 def screen_for(where: str, settings: TopicSettings, now_us: int) -> Screen:

@@ -1,7 +1,7 @@
 """Leaving out records in the store, where that can tell which are not wanted. See design 0107."""
 
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any, Final, cast
 
 from strandline.log import Log, ReadRange, parts_of
@@ -19,10 +19,9 @@ from strandline.predicates.bounds import Bound
 from strandline.subscriptions.cursor import TopicPartition
 from strandline.subscriptions.screening import EventScreen, Screen
 from strandline.values import Topic
+from strandline.values.instants import us_since_epoch
 
 _COLUMNS: Final = frozenset({"kind", "key", "timestamp", "occurred_at"})
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND: Final = timedelta(microseconds=1)
 
 
 class Selecting:
@@ -81,4 +80,4 @@ def _bounds(found: tuple[Bound, ...]) -> Iterator[RecordBound]:
 
 
 def _plain(value: Any) -> str | int:
-    return (value - _EPOCH) // _MICROSECOND if isinstance(value, datetime) else value
+    return us_since_epoch(value) if isinstance(value, datetime) else value

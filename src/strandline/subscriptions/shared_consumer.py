@@ -9,14 +9,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
-from strandline.clock import Clock, SystemClock
+from strandline.clock import Clock, SystemClock, deadline_in, has_passed
 from strandline.log import Log, TopicName, check_blocking, parts_of
 from strandline.log.off_loop import CallsInTurn
-from strandline.log.queue_depth import check_count
 from strandline.subscriptions.blocked_keys import BlockedKeys, OnDeadLetter, is_blocking
 from strandline.subscriptions.consumer_name import ConsumerName
 from strandline.subscriptions.dead_letters import append_dead_letter, dead_letter_topic_name
-from strandline.subscriptions.deadline import deadline_in, is_over
 from strandline.subscriptions.delivery import NEVER_HANDLED, Delivery, record_of
 from strandline.subscriptions.held_deliveries import HeldDeliveries
 from strandline.subscriptions.outstanding import DELIVERIES_MAX
@@ -46,7 +44,13 @@ from strandline.values import (
     check_consumer_name,
     parse_tenant,
 )
-from strandline.values.arguments import INT64_MAX, check_items, check_seconds, check_whole
+from strandline.values.arguments import (
+    INT64_MAX,
+    check_items,
+    check_seconds,
+    check_timeout,
+    check_whole,
+)
 from strandline.values.names import check_text
 from strandline.values.prompt import prompt_text
 from strandline.writes.loops import check_on_asyncio
@@ -110,7 +114,7 @@ class SharedConsumer(Stream[Delivery]):
         self._log = log
         whose = ConsumerName(log.topic(topic), check_consumer_name(name), parse_tenant(tenant))
         self._whose, self._topic = whose, whose.topic
-        self._deliveries_max = check_count("deliveries_max", deliveries_max)
+        self._deliveries_max = check_whole("deliveries_max", deliveries_max, 1)
         self._visibility_s = check_seconds("visibility_s", visibility_s, allows_zero=False)
         if order is not None and check_text(order, "order") != "key":
             raise InvalidError('order is "key", or None for none', order=order)
@@ -167,30 +171,30 @@ class SharedConsumer(Stream[Delivery]):
 
         They are leased together, at the cost of one, each for `visibility_s` from now on.
         """
-        return self._fetch(check_count("max_records", max_records), timeout_s)
+        return self._fetch(check_whole("max_records", max_records, 1), timeout_s)
 
     def _fetch(self, most: int, timeout_s: float | None) -> list[Delivery]:
-        deadline = deadline_in(self._clock, timeout_s)
+        deadline = deadline_in(self._clock, check_timeout(timeout_s))
         self._check_open()
         self._calls.settle_here()
         while True:
             self._look(most)
             if found := self._take(most):
                 return found
-            if is_over(self._clock, deadline):
+            if has_passed(self._clock, deadline):
                 return []
             self._watch.wait(self._wait_s(deadline))
 
     async def _fetch_on_loop(self, most: int, timeout_s: float | None) -> list[Delivery]:
         check_on_asyncio()
-        deadline = deadline_in(self._clock, timeout_s)
+        deadline = deadline_in(self._clock, check_timeout(timeout_s))
         self._check_open()
         await self._calls.settle()
         while True:
             await self._calls.make(self._look, most)
             if found := self._take(most):
                 return found
-            if is_over(self._clock, deadline):
+            if has_passed(self._clock, deadline):
                 return []
             wait_s = await self._calls.make(self._wait_s, deadline)
             await self._watch.wait_on_loop(wait_s)

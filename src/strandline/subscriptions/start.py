@@ -1,7 +1,7 @@
 """Where a subscription starts in a partition, made into an offset once, when it is assigned."""
 
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import TypeAlias
 
 from strandline.log import Log
@@ -15,6 +15,7 @@ from strandline.values import (
     TrimmedError,
 )
 from strandline.values.arguments import whole
+from strandline.values.instants import us_since_epoch
 
 KnownStart: TypeAlias = Start | int | datetime
 """EARLIEST, LATEST, an offset, or the time from which on records are wanted."""
@@ -27,9 +28,6 @@ Starts: TypeAlias = StartPoint | Mapping[int, StartPoint]
 
 Partitions: TypeAlias = Iterable[int | tuple[int, StartPoint]]
 """Partitions, with or without a start of their own."""
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
 
 
 def known_start(start: StartPoint) -> KnownStart:
@@ -61,7 +59,7 @@ def resolve(
 def _microseconds(moment: datetime) -> int:
     if moment.utcoffset() is None:
         raise InvalidError("a start is a datetime with a time zone, add tzinfo", start=moment)
-    return (moment - _EPOCH) // _MICROSECOND
+    return us_since_epoch(moment)
 
 
 def _kept(place: TopicPartition, start: object, marks: Marks) -> Offset:

@@ -2,10 +2,9 @@
 
 from collections.abc import Callable
 
-from strandline.clock import Clock
+from strandline.clock import Clock, deadline_in, has_passed
 from strandline.log.off_loop import CallsInTurn
 from strandline.subscriptions.async_subscription import AsyncSubscription
-from strandline.subscriptions.deadline import deadline_in, is_over
 from strandline.subscriptions.deliveries import Deliveries, FetchLimits
 from strandline.subscriptions.delivery import Delivery
 from strandline.subscriptions.passed_over import PassedOver
@@ -14,6 +13,7 @@ from strandline.subscriptions.redriven import Redriven
 from strandline.subscriptions.screening import FailedRecord
 from strandline.subscriptions.subscription import Subscription
 from strandline.values import Record
+from strandline.values.arguments import check_timeout
 from strandline.writes.loops import check_on_asyncio
 
 
@@ -45,7 +45,7 @@ class Steps:
 
         Waits until there is at least one; none if that takes longer than `timeout_s`.
         """
-        deadline = deadline_in(self._clock, timeout_s)
+        deadline = deadline_in(self._clock, check_timeout(timeout_s))
         is_last = False
         self._subscription.check_open()
         self._calls.settle_here()
@@ -64,7 +64,7 @@ class Steps:
             else:
                 wait_s = self._deliveries.wait_s(deadline)
                 self._deliveries.put(self._subscription.next(wait_s))
-                is_last = is_over(self._clock, deadline)
+                is_last = has_passed(self._clock, deadline)
         if self._on_found is not None:
             self._on_found(found)
         return found
@@ -74,7 +74,7 @@ class Steps:
     ) -> list[Delivery]:
         """Do what `take` does on the running event loop."""
         check_on_asyncio()
-        deadline = deadline_in(self._clock, timeout_s)
+        deadline = deadline_in(self._clock, check_timeout(timeout_s))
         is_last = False
         calls = self._calls
         records = AsyncSubscription(self._subscription)
@@ -96,7 +96,7 @@ class Steps:
             else:
                 wait_s = self._deliveries.wait_s(deadline)
                 self._deliveries.put(await records.next(wait_s))
-                is_last = is_over(self._clock, deadline)
+                is_last = has_passed(self._clock, deadline)
         if self._on_found is not None:
             self._on_found(found)
         return found

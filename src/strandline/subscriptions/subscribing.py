@@ -11,7 +11,6 @@ from typing import Any, Literal, NamedTuple, Unpack, overload
 from strandline.clock import Clock, SystemClock
 from strandline.log import LiveSubscription, Log, Reach, TopicName, Watch, check_blocking, parts_of
 from strandline.log.broker import tolerated
-from strandline.log.queue_depth import check_count
 from strandline.subscriptions.added_partitions import AddedPartitions
 from strandline.subscriptions.assignment import Assignment, checked_place, collapse
 from strandline.subscriptions.cursor import Cursors, TopicPartition
@@ -22,7 +21,7 @@ from strandline.subscriptions.screening import FailedRecord, Screen, screen_for
 from strandline.subscriptions.start import KnownStart, Partitions, StartPoint, Starts, known_start
 from strandline.subscriptions.subscription import Subscription
 from strandline.values import EARLIEST, InvalidError, Record, Tenant, Topic, parse_tenant
-from strandline.values.arguments import check_flag, check_items, whole
+from strandline.values.arguments import check_flag, check_items, check_whole, whole
 from strandline.values.names import check_text
 
 _ONE_FOR_EACH = "an offset is one partition's, pass one for each, as in start={0: 17, 1: 4}"
@@ -97,7 +96,7 @@ def subscribe(
     without one for STRANDLINE_QUEUE_DEPTH, and without that READ_AHEAD.
     """
     check_blocking(log)
-    depth = log.queue_depth if read_ahead is None else check_count("read_ahead", read_ahead)
+    depth = log.queue_depth if read_ahead is None else check_whole("read_ahead", read_ahead, 1)
     check_flag("markers", markers)
     check_flag("durable_only", durable_only)
     topics, sparse = _topics(log, topic)
@@ -124,7 +123,7 @@ def records_for_consumer(
     clock: Clock,
 ) -> Subscription[Record | FailedRecord]:
     """Return the records of no partition yet that match; those on which `where` fails, too."""
-    depth = log.queue_depth if read_ahead is None else check_count("read_ahead", read_ahead)
+    depth = log.queue_depth if read_ahead is None else check_whole("read_ahead", read_ahead, 1)
     topics, sparse = _topics(log, topic)
     reader = _Reader(consumer, tenant, False, False, depth, sparse, delivers_failed=True)
     screens = screens_for(log, topics, where)

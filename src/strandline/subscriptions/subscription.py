@@ -6,18 +6,18 @@ import weakref
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from strandline.clock import Clock
+from strandline.clock import Clock, deadline_in, has_passed
 from strandline.locks import Attempt
 from strandline.log import Hint, Watch
 from strandline.log.off_loop import in_thread
 from strandline.log.patience import begin_limit, end_limit
 from strandline.subscriptions.assignment import Assignment
-from strandline.subscriptions.deadline import deadline_in, is_over
 from strandline.subscriptions.markers import Marker
 from strandline.subscriptions.pages import HISTORY, Pages, Pause
 from strandline.subscriptions.screening import FailedRecord
 from strandline.subscriptions.stream import Stream
 from strandline.values import ClosedError, InvalidError, Record
+from strandline.values.arguments import check_timeout
 from strandline.values.html import html_table
 from strandline.values.prompt import prompt_text
 from strandline.writes.loops import check_on_asyncio
@@ -86,12 +86,12 @@ class Subscription(Stream[ItemT]):
         """
         if timeout_s is None and (ready := self._take_at_once()) is not None:
             return ready
-        deadline = deadline_in(self._clock, timeout_s)
+        deadline = deadline_in(self._clock, check_timeout(timeout_s))
         self._begin_step()
         limit = begin_limit(deadline)
         try:
             while (item := self._take()) is None:
-                is_last = is_over(self._clock, deadline)
+                is_last = has_passed(self._clock, deadline)
                 self._wait(deadline)
                 if is_last:
                     self._pages.look_everywhere()
@@ -156,7 +156,7 @@ class Subscription(Stream[ItemT]):
 
     async def _next_on_loop(self, timeout_s: float | None = None) -> ItemT | None:
         check_on_asyncio()
-        deadline = deadline_in(self._clock, timeout_s)
+        deadline = deadline_in(self._clock, check_timeout(timeout_s))
         self._begin_step()
         limit = begin_limit(deadline)
         try:
@@ -164,7 +164,7 @@ class Subscription(Stream[ItemT]):
                 # A long history must not keep the loop from its other tasks.
                 await _let_others_run()
             while (item := await self._take_on_loop()) is None:
-                is_last = is_over(self._clock, deadline)
+                is_last = has_passed(self._clock, deadline)
                 await self._wait_on_loop(deadline)
                 if is_last:
                     self._pages.look_everywhere()

@@ -27,6 +27,7 @@ from strandline.values import CorruptError, Durability, Event, InvalidError, Mod
 from strandline.values.arguments import (
     check_instance,
     check_items,
+    check_limit,
     check_seconds,
     check_timeout,
     check_whole,
@@ -86,7 +87,7 @@ class SegmentCatalogue:
     A step is legal or refused by what the log already holds, for every process alike:
     RefusedError then, and nothing has changed. A call that returns is durable, and seen
     by later answers here. Nothing is assigned until `reconcile`; unassigned, not ready
-    and ready are as in `LiveView`, and so is `poison`: what becomes of a step that this
+    and ready are as in `LiveView`, and so is `poison`: what to do with a step that this
     version cannot read. With several epochs, an offset is looked up in one.
     """
 
@@ -186,7 +187,7 @@ class SegmentCatalogue:
 
     def segments(self, place: UserPartition, epoch: int | None = None) -> Sequence[CopiedSegment]:
         """Return the copies that are not deleted, by start; of one epoch if given."""
-        epoch = None if epoch is None else check_whole("epoch", epoch)
+        epoch = check_limit("epoch", epoch)
         return self._query(place, lambda copies: copies.listed(epoch), ())
 
     def current(self, place: UserPartition) -> Sequence[CopiedSegment]:

@@ -1,7 +1,7 @@
 """Where the next event is that may be wanted, by the statistics of cold objects."""
 
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from itertools import islice
 from typing import Final, cast
 
@@ -12,6 +12,7 @@ from strandline.log.columns import EVENT_SCHEMA
 from strandline.predicates.bounds import Bound, Comparison
 from strandline.tiering.footer import Footer
 from strandline.tiering.refuting import refutes_group
+from strandline.values.instants import datetime_at
 
 _OBJECTS_MAX: Final = 64
 """How many objects one call looks at."""
@@ -21,8 +22,6 @@ _STORED_AS: Final = {
     "timestamp": "_timestamp",
     "occurred_at": "occurred_at",
 }
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND: Final = timedelta(microseconds=1)
 
 
 def first_cold_meeting(
@@ -30,7 +29,7 @@ def first_cold_meeting(
 ) -> int:
     """Return the first offset from `start` on whose event may meet the bounds.
 
-    It is where the last object ends that was looked at, if none of them has any.
+    It is where the last object ends that was examined, if none of them has any.
     """
     known = [_bound(each) for each in bounds]
     at = start
@@ -62,6 +61,6 @@ def _bound(given: RecordBound) -> tuple[Bound, pa.DataType]:
 
 def _moment(stamp_us: int) -> datetime | None:
     try:
-        return _EPOCH + stamp_us * _MICROSECOND
+        return datetime_at(stamp_us)
     except OverflowError:
         return None

@@ -24,7 +24,7 @@ def merges_of(copies: Sequence[CopiedSegment], bytes_max: int) -> Sequence[Seque
     """Return runs of copies, each of which becomes an object of up to `bytes_max`.
 
     None of them has more than two thirds of it: an object grows by half at least whenever
-    it is written again, so that a record is not written more than some forty times.
+    it is written again, so that a record is not written more than about forty times.
     """
     found: list[Sequence[CopiedSegment]] = []
     for run in _full(copies, bytes_max):

@@ -4,7 +4,7 @@ They are kept in the object's own metadata, as JSON. See design 0112.
 """
 
 from collections.abc import Callable, Iterable
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from math import isfinite
 from typing import Any, Final
@@ -13,12 +13,11 @@ import msgspec
 import pyarrow as pa
 
 from strandline.tiering.arrow_parts import compute
+from strandline.values.instants import datetime_at, us_since_epoch
 
 FIELDS_MAX: Final = 32
 TEXT_MAX: Final = 64
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_EPOCH_DAY: Final = _EPOCH.date()
-_MICROSECOND: Final = timedelta(microseconds=1)
+_EPOCH_DAY: Final = date(1970, 1, 1)
 _LAST: Final = 0x10FFFF
 _SURROGATES: Final = (0xD800, 0xDFFF)
 
@@ -78,7 +77,7 @@ def _packed(value: Any, *, is_high: bool) -> Any:
     if isinstance(value, str):
         return _shortened(value, is_high=is_high)
     if isinstance(value, datetime):
-        return (value - _EPOCH) // _MICROSECOND
+        return us_since_epoch(value)
     if isinstance(value, date):
         return (value - _EPOCH_DAY).days
     if isinstance(value, Decimal):
@@ -139,5 +138,5 @@ _PACKED: Final[tuple[tuple[Callable[[pa.DataType], bool], Callable[[Any], Any]],
     (pa.types.is_decimal, lambda value: Decimal(_exactly(str)(value))),
     (pa.types.is_string, _exactly(str)),
     (pa.types.is_date32, lambda value: _EPOCH_DAY + timedelta(days=_exactly(int)(value))),
-    (pa.types.is_timestamp, lambda value: _EPOCH + _exactly(int)(value) * _MICROSECOND),
+    (pa.types.is_timestamp, lambda value: datetime_at(_exactly(int)(value))),
 )

@@ -54,7 +54,7 @@ def _is_outside(known: ColumnStatistics, comparison: str, value: Any, family: st
 
 
 def _family(arrow: pa.DataType) -> str | None:
-    """Return which values a column has; None for those whose statistics are not looked at."""
+    """Return which values a column has; None for those whose statistics are not examined."""
     types = pa.types
     if types.is_dictionary(arrow):
         return _family(arrow.value_type)

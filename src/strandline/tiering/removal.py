@@ -158,7 +158,7 @@ def sweep(log: Log, store: str | ObjectStore, *, clock: Clock | None = None) -> 
         catalogue.follow_all()
         catalogue.refresh()
         # First the list: an object in it was recorded before it was uploaded, and so before
-        # the catalogue is looked at.
+        # the catalogue is examined.
         names = _listed(log, catalogue, objects)
         catalogue.refresh()
         catalogue.check_whole()

@@ -15,7 +15,7 @@ class TierStep(NamedTuple):
 
 @dataclass(slots=True)
 class TierReport:
-    """What a run of tiering came to."""
+    """The result of a run of tiering."""
 
     copied: int = 0
     copied_records: int = 0
@@ -29,7 +29,7 @@ class TierReport:
     """Copies that were merged into larger ones."""
 
     def with_added(self, other: "TierReport") -> "TierReport":
-        """Return what both came to."""
+        """Return the sum of both."""
         return TierReport(
             *(mine + theirs for mine, theirs in zip(astuple(self), astuple(other), strict=True))
         )

@@ -18,7 +18,7 @@ from strandline.values import (
     UnavailableError,
     check_topic_name,
 )
-from strandline.values.arguments import check_items, check_seconds, check_whole
+from strandline.values.arguments import check_items, check_limit, check_seconds
 from strandline.values.prompt import few, prompt_text
 
 INTERVAL_S: Final = 60.0
@@ -55,15 +55,13 @@ class TieringWorker:
         )
         self._store = store_of(store)
         self._interval_s = check_seconds("interval_s", interval_s, allows_zero=False)
-        self._bytes_per_s = (
-            None if bytes_per_s is None else check_whole("bytes_per_s", bytes_per_s, 1)
-        )
+        self._bytes_per_s = check_limit("bytes_per_s", bytes_per_s, 1)
         self._clock = clock or SystemClock()
         self._options = options
         self._closing = Latch()
         self._faults: dict[TopicName, StrandlineError] = {}
         self.report: TierReport = TierReport()
-        """What the runs so far have come to."""
+        """The result of the runs so far."""
         self._thread = threading.Thread(target=self._work, name="strandline-tiering", daemon=True)
         try:
             start_thread(self._thread)
@@ -78,7 +76,7 @@ class TieringWorker:
 
     @property
     def fault(self) -> StrandlineError | None:
-        """What stands in the way of a topic; None while all runs succeed."""
+        """Why a topic could not be tiered; None while all runs succeed."""
         return next(reversed(list(self._faults.values())), None)
 
     def _work(self) -> None:

@@ -1,4 +1,4 @@
-"""What became of a trigger's records, in numbers."""
+"""Counts of the outcomes of a trigger's records."""
 
 from dataclasses import astuple, dataclass
 from typing import Final, Self
@@ -34,7 +34,7 @@ class Counters:
     """Functions that run at this moment."""
 
     def count(self, verdict: Verdict) -> None:
-        """Count what became of one delivery."""
+        """Count the outcome of one delivery."""
         name = _COUNTED[verdict]
         setattr(self, name, getattr(self, name) + 1)
 

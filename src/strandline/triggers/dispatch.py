@@ -15,7 +15,6 @@ from strandline.log import Log
 from strandline.subscriptions import AsyncConsumer, Delivery
 from strandline.subscriptions.pages import POLL_S
 from strandline.subscriptions.received import processing_of
-from strandline.triggers.alarm import Alarm, wait_until
 from strandline.triggers.counters import Counters
 from strandline.triggers.entry import ActiveDelivery, TooOftenError, is_async, light
 from strandline.triggers.filtering import wanted
@@ -23,6 +22,7 @@ from strandline.triggers.gate import Gate
 from strandline.triggers.handled_keys import HandledKey, HandledKeys, digest_of
 from strandline.triggers.lanes import KeyLanes
 from strandline.triggers.settling import Finished, Settling, Verdict, reason_of
+from strandline.triggers.shared_timer import SharedTimer, wait_until
 from strandline.triggers.source import RedriveSource, Source, TopicSource, Watcher
 from strandline.triggers.stop import Stop
 from strandline.triggers.trigger import Trigger
@@ -39,7 +39,7 @@ class Dispatch:
     """Runs one trigger. Made on any thread, which may have to wait; then for the loop alone.
 
     A record is taken from its consumer when there is room for one more call. If a record
-    of the same lane is in hand, it waits, without its value, and the next is taken. What
+    of the same lane is in progress, it waits, without its value, and the next is taken. What
     is finished is settled in batches, on a thread, while calls go on.
     """
 
@@ -79,7 +79,7 @@ class Dispatch:
         self._is_stopping = False
 
     def close(self) -> None:
-        """Take no more. What is in hand comes again."""
+        """Take no more. What is in progress comes again."""
         for source in self._sources:
             source.consumer.close()
 
@@ -87,11 +87,11 @@ class Dispatch:
         """Work until a stop is requested; raises what prevents it from working."""
         self._stop = stop
         self._loop = asyncio.get_running_loop()
-        self._alarm = Alarm(self._clock, self._stir)
+        self._timer = SharedTimer(self._clock, self._wake)
         self._has_work = asyncio.Event()
         self._has_room = asyncio.Event()
         self._is_idle = asyncio.Event()
-        self._is_stirred = asyncio.Event()
+        self._is_woken = asyncio.Event()
         self._gate.join(self)
         feeders = [asyncio.create_task(self._feed(source)) for source in self._sources]
         settler = asyncio.create_task(self._settle_all())
@@ -108,7 +108,7 @@ class Dispatch:
             await self._finish_calls()
             await self._finish_settling(settler)
             await self._hand_back()
-            self._alarm.close()
+            self._timer.close()
             self._workers.close()
             self.close()
         ended = [task.exception() for task in (*feeders, settler) if not task.cancelled()]
@@ -155,17 +155,17 @@ class Dispatch:
 
     async def _delay(self) -> None:
         """Return after the next batch was settled, or after a while."""
-        self._is_stirred.clear()
-        self._alarm.ring_in(POLL_S)
-        await self._is_stirred.wait()
+        self._is_woken.clear()
+        self._timer.fire_in(POLL_S)
+        await self._is_woken.wait()
 
-    def _stir(self) -> None:
+    def _wake(self) -> None:
         """Have the feeders look again."""
         now = asyncio.get_running_loop().time()
         for timeout in self._timeouts.values():
             if not timeout.expired():
                 timeout.reschedule(now)
-        self._is_stirred.set()
+        self._is_woken.set()
 
     def _take(self, source: Source, delivery: Delivery) -> None:
         entry = ActiveDelivery(source, light(delivery.record), delivery.count, None)
@@ -246,7 +246,7 @@ class Dispatch:
                 return
             if self._ready[0].is_in_doubt:
                 # The feeders find out whether the lease still holds.
-                self._alarm.ring_in(POLL_S)
+                self._timer.fire_in(POLL_S)
                 return
             self._begin(self._ready.popleft())
         if self._is_roomy():
@@ -409,13 +409,13 @@ class Dispatch:
                 finished.settled.set()
             self._note_end(finished)
             if finished.verdict is Verdict.FAILED:
-                self._alarm.ring_in(finished.delay_s)
+                self._timer.fire_in(finished.delay_s)
         if self._keys is not None and self._settling.horizon_us is not None:
             self._keys.expire(self._settling.horizon_us)
             self._settling.horizon_us = None
-        self._is_stirred.set()
+        self._is_woken.set()
         if any(finished.verdict is Verdict.FAILED for finished in batch):
-            self._stir()
+            self._wake()
 
     def totals(self) -> Counters:
         """Return what was counted, with what the consumer passed over before it got here."""

@@ -1,4 +1,4 @@
-"""A delivery that a trigger has in hand."""
+"""A delivery that a trigger is processing."""
 
 import asyncio
 import inspect
@@ -18,7 +18,7 @@ class TooOftenError(StrandlineError):
 
 @dataclass(slots=True, eq=False)
 class ActiveDelivery:
-    """A delivery that is in hand: it waits for its turn, runs, or rests until its retry."""
+    """A delivery in progress: it waits for its turn, runs, or is delayed until its retry."""
 
     source: Source
     carrier: Record

@@ -1,4 +1,4 @@
-"""What became of records, written down: handled keys first, then acks, dead letters and retries."""
+"""Storing the outcomes of records: handled keys first, then acks, dead letters and retries."""
 
 import asyncio
 import logging
@@ -21,7 +21,7 @@ _logger = logging.getLogger("strandline")
 
 
 class Verdict(Enum):
-    """What is to become of a delivery."""
+    """How a delivery is to be settled."""
 
     HANDLED = "handled"
     REPEATED = "repeated"
@@ -62,7 +62,7 @@ class Finished:
 
 
 class Settling:
-    """Writes down what became of one trigger's records."""
+    """Stores the outcomes of one trigger's records."""
 
     def __init__(
         self, log: Log, topic: Topic, trigger: Trigger, keys: HandledKeys | None, clock: Clock

@@ -25,8 +25,7 @@ from strandline.triggers.trigger import (
     triggers_of,
 )
 from strandline.values import InvalidError, Topic, UnavailableError
-from strandline.values.arguments import check_items, check_seconds, check_timeout
-from strandline.values.options import check_options
+from strandline.values.arguments import check_items, check_options, check_seconds, check_timeout
 from strandline.values.prompt import few, prompt_text
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""The finite half: what a scope sees of the records that there are, a page at a time."""
+"""Replay: what a scope sees of the records that exist now, a page at a time."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final

@@ -18,7 +18,7 @@ TENANT_COLUMN: Final = "tenant_id"
 def checked_schema(schema: object) -> pa.Schema:
     """Return `schema` with dictionaries decoded, as a topic may have it.
 
-    InvalidError for what is no schema; UnsupportedTypeError, with the column and the
+    InvalidError if it is not a schema; UnsupportedTypeError, with the column and the
     reason, for a reserved name, two names that Spark takes for one, and a type that
     Parquet or Spark cannot carry.
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Literal, NamedTuple, TypedDict, Unpack, overload
+from typing import Any, Literal, NamedTuple, Unpack, overload
 from uuid import UUID
 from weakref import WeakKeyDictionary
 
@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from strandline.clock import Clock, SystemClock
 from strandline.log import Log, Receipt, Receipts, Value, parts_of
+from strandline.log.terms import WriteTerms
 from strandline.subscriptions import Marker
 from strandline.subscriptions.start import Starts
 from strandline.subscriptions.subscribing import subscribe
@@ -26,8 +27,6 @@ from strandline.typed.subscription import ScopedSubscription
 from strandline.typed.versions import SchemaVersions
 from strandline.values import (
     EARLIEST,
-    Durability,
-    DurabilityName,
     InvalidError,
     Tenant,
     Topic,
@@ -39,15 +38,9 @@ from strandline.values.batches import check_structure
 from strandline.values.prompt import prompt_text
 
 
-class PublishTerms(TypedDict, total=False):
+class PublishTerms(WriteTerms, total=False):
     """Those of the log's `append`, without the tenant."""
 
-    partition: int | None
-    durability: Durability | DurabilityName | None
-    producer: str | None
-    sequence: int | None
-    idempotency_key: str | None
-    expected_offset: int | None
     timeout_s: float | None
     deliver_at: datetime | None
 

@@ -3,7 +3,7 @@
 import threading
 from typing import TYPE_CHECKING, TypeVar
 
-from strandline.clock import Clock
+from strandline.clock import Clock, deadline_in, seconds_left
 from strandline.locks import Attempt
 from strandline.log import Log
 from strandline.subscriptions import (
@@ -70,7 +70,7 @@ class ScopedSubscription(Stream[ItemT]):
         try:
             while True:
                 if self._on_its_way is None:
-                    self._on_its_way = self._inner.next(self._left_s(deadline))
+                    self._on_its_way = self._inner.next(seconds_left(self._clock, deadline))
                 if self._on_its_way is None:
                     return None
                 if (item := self._look()) is not None:
@@ -84,7 +84,7 @@ class ScopedSubscription(Stream[ItemT]):
         try:
             while True:
                 if self._on_its_way is None:
-                    self._on_its_way = await inner.next(self._left_s(deadline))
+                    self._on_its_way = await inner.next(seconds_left(self._clock, deadline))
                 if self._on_its_way is None:
                     return None
                 if (item := self._look()) is not None:
@@ -141,7 +141,4 @@ class ScopedSubscription(Stream[ItemT]):
         self._inner.check_open()
         if not self._attempt:
             raise InvalidError("another thread or task reads this subscription, subscribe twice")
-        return None if checked_s is None else self._clock.monotonic() + checked_s
-
-    def _left_s(self, deadline: float | None) -> float | None:
-        return None if deadline is None else max(0.0, deadline - self._clock.monotonic())
+        return deadline_in(self._clock, checked_s)

@@ -7,7 +7,6 @@ random number, and nothing passed in is changed or silently corrected.
 Does not know how values are stored or framed, nor whether a topic exists.
 """
 
-from strandline.values._instants import us_from_datetime
 from strandline.values.description import (
     ConsumerLag,
     HeldBack,
@@ -37,6 +36,7 @@ from strandline.values.errors import (
     UnknownError,
 )
 from strandline.values.event import Event
+from strandline.values.instants import us_from_datetime
 from strandline.values.internal_topics import check_may_shorten
 from strandline.values.limits import (
     CONSUMER_IDLE_S,

@@ -18,8 +18,8 @@ from strandline.values._event_rules import (
     event_text,
     events_equal,
 )
-from strandline.values._instants import datetime_from_us, us_from_datetime
 from strandline.values._json import encode_exact
+from strandline.values.instants import datetime_from_us, us_from_datetime
 from strandline.values.payloads import event_payload_as
 
 T = TypeVar("T")
@@ -94,7 +94,7 @@ class Event:
         """Return the event that was stored as these parts.
 
         Only the kind is checked now, and InvalidError raised; the rest is checked
-        when it is first looked at, and raises CorruptError.
+        when it is first read, and raises CorruptError.
         """
         event = _new(cls)
         event._parts = check_kind_once(kind), payload_json, key, headers_json, occurred_at_us

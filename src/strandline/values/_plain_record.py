@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from strandline.values._event_rules import raise_no_event, record_text
-from strandline.values._instants import datetime_from_us
 from strandline.values.event import Event
+from strandline.values.instants import datetime_from_us
 from strandline.values.payloads import record_payload_as
 from strandline.values.tenant import Tenant
 from strandline.values.topic import Offset, Partition

@@ -1,12 +1,13 @@
-"""One checker for every plain argument: numbers, flags, times to wait, collections.
+"""One checker for every plain argument: numbers, flags, times to wait, collections, options.
 
 Each returns the value as a plain one of its type: a subclass could compare or print as
 something else later. Each raises InvalidError that names the argument.
 """
 
+import difflib
 import math
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from enum import Enum
 from functools import cache
 from typing import TypeVar
@@ -16,6 +17,7 @@ from strandline.values.errors import InvalidError
 INT64_MAX = 2**63 - 1
 SECONDS_MAX = 10.0**9
 """More than thirty years, and within what Python can wait for."""
+_NEAR_MAX = 3
 
 ItemT = TypeVar("ItemT")
 ChoiceT = TypeVar("ChoiceT", bound=Enum)
@@ -29,9 +31,9 @@ def check_whole(name: str, value: object, least: int = 0) -> int:
     raise InvalidError(f"{name} is a whole number from {least}", **{name: value})
 
 
-def check_limit(name: str, value: object) -> int | None:
+def check_limit(name: str, value: object, least: int = 0) -> int | None:
     """Return a limit, or None for none."""
-    return None if value is None else check_whole(name, value)
+    return None if value is None else check_whole(name, value, least)
 
 
 def whole(value: object) -> int | None:
@@ -90,7 +92,7 @@ def check_timeout(timeout_s: object, name: str = "timeout_s") -> float | None:
 
 
 def number_of(value: object) -> float | None:
-    """Return a plain float, at most as large as 64 bits hold; None for what is no number."""
+    """Return a plain float, at most as large as 64 bits hold; None for anything else."""
     if type(value) is float:
         return value
     if isinstance(value, float):
@@ -143,3 +145,35 @@ def check_items(name: str, value: Iterable[ItemT]) -> list[ItemT]:
         else:
             return list(items)
     raise InvalidError(f"{name} is a list, or anything that can be iterated", **{name: value})
+
+
+def check_lock_timeout(lock_timeout_s: float) -> float:
+    """Return the time to wait for a lock, or raise InvalidError."""
+    if not 0 < lock_timeout_s < math.inf:
+        raise InvalidError(
+            "lock_timeout_s is a number of seconds above 0", lock_timeout_s=lock_timeout_s
+        )
+    return lock_timeout_s
+
+
+def check_timestamp(timestamp_us: object) -> int:
+    """Return a time in microseconds since the epoch, or raise InvalidError."""
+    number = whole(timestamp_us)
+    if number is not None and -INT64_MAX <= number <= INT64_MAX:
+        return number
+    raise InvalidError(
+        "timestamp_us is in whole microseconds, write int(moment.timestamp() * 1_000_000)",
+        timestamp_us=timestamp_us,
+    )
+
+
+def check_options(call: str, given: Iterable[str], known: Collection[str]) -> None:
+    """Raise InvalidError for the first name that `call` does not take, with similar ones."""
+    for name in given:
+        if name not in known:
+            raise InvalidError(
+                f"{call} has no option of this name",
+                option=name,
+                near=difflib.get_close_matches(name, known, _NEAR_MAX),
+                options=sorted(known),
+            )

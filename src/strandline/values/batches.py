@@ -126,7 +126,7 @@ def check_structure(batch: pa.RecordBatch) -> None:
     """Raise InvalidError if a buffer is too short, or the schema nests too deeply.
 
     Takes the same time for any number of rows. After it, a batch can be measured and
-    copied; before its values are looked at, `check_content` comes first.
+    copied; before its values are examined, `check_content` comes first.
     """
     check_schema(batch.schema)
     _validate(batch, full=False)

@@ -3,8 +3,8 @@
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from strandline.values._instants import datetime_from_us, us_from_datetime
 from strandline.values.errors import InvalidError
+from strandline.values.instants import datetime_from_us, us_from_datetime
 
 if TYPE_CHECKING:
     from strandline.values.record import Record

@@ -67,7 +67,7 @@ class ConsumerLag:
 
 @dataclass(frozen=True, slots=True)
 class TrimReport:
-    """What a trim of one partition came to."""
+    """The result of a trim of one partition."""
 
     partition: Partition
     removed: int

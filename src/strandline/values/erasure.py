@@ -1,4 +1,4 @@
-"""What an erasure came to."""
+"""The result of an erasure."""
 
 from dataclasses import dataclass
 
@@ -21,7 +21,7 @@ class ErasureReport:
     is_dry_run: bool
     """Whether nothing was changed."""
     is_released: bool
-    """Whether no copy is left in the log's own files. Else readers were in the way: call again."""
+    """Whether no copy is left in the log's own files. Else readers prevented it: call again."""
 
     @property
     def erased(self) -> int:

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 from strandline._core import IS_COMPILED
 from strandline.values import _event_rules as rules
-from strandline.values._instants import datetime_from_us, us_from_datetime
 from strandline.values._json import encode_exact
+from strandline.values.instants import datetime_from_us, us_from_datetime
 from strandline.values.payloads import event_payload_as
 
 if TYPE_CHECKING or not IS_COMPILED:

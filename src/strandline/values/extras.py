@@ -21,7 +21,7 @@ def missing(library: str, extra: str) -> str:
 
 @contextlib.contextmanager
 def needing(library: str, extra: str) -> Iterator[None]:
-    """Have an import that fails raise InvalidError, with the extra that brings the library."""
+    """Have an import that fails raise InvalidError, with the extra that installs the library."""
     try:
         yield
     except ImportError as error:

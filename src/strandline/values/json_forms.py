@@ -146,7 +146,7 @@ def lag_json(lag: ConsumerLag) -> dict[str, object]:
 
 
 def trim_json(report: TrimReport) -> dict[str, object]:
-    """Return what a trim came to."""
+    """Return the result of a trim."""
     return {
         "partition": report.partition,
         "removed": report.removed,
@@ -173,7 +173,7 @@ def quota_json(usage: QuotaUsage) -> dict[str, object]:
 
 
 def proof_json(topic: str, tenant: str | None, report: ProofReport) -> dict[str, object]:
-    """Return what a check of a partition came to."""
+    """Return the result of a check of a partition."""
     return {
         "topic": topic,
         "tenant": tenant,

@@ -66,7 +66,7 @@ class ProofFinding:
 
 @dataclass(frozen=True, slots=True)
 class ProofReport:
-    """What a check of one partition came to."""
+    """The result of a check of one partition."""
 
     partition: Partition
     start: Offset

@@ -8,15 +8,19 @@ from itertools import islice
 from typing import Any, Final, Generic
 
 from strandline.clock import Clock
-from strandline.subscriptions.screening import Outcome, Screen
+from strandline.log import Log
+from strandline.log.parts import check_dense
+from strandline.subscriptions.screening import Outcome, Screen, screen_for
 from strandline.values import (
     InvalidError,
     NotReadyError,
     Position,
     Record,
     StrandlineError,
+    Topic,
     UnavailableError,
 )
+from strandline.values.names import check_text
 from strandline.views.errors import RefusedError
 from strandline.views.health import PartitionHealth, Readiness
 from strandline.views.outcomes import Outcomes
@@ -266,3 +270,14 @@ class Fold(Generic[StateT]):
         return NotReadyError(
             self.partition, applied=self.mark.value - 1, target=self._target, **fields
         )
+
+
+def view_screen(log: Log, topic: Topic, view: View[Any]) -> Screen | None:
+    """Return what picks the records of a view; None for all. PredicateError if it does not fit."""
+    check_dense(log, topic, "a view")
+    where = check_text(view.where, "predicate")
+    if not where.strip():
+        return None
+    found = log.describe_topic(topic)
+    # Of all times that a predicate could mean, this is the same at every replay.
+    return screen_for(where, found.settings, found.created_at_us)

@@ -8,9 +8,8 @@ from strandline.clock import SystemClock
 from strandline.log import Log
 from strandline.values import Topic, TrimmedError
 from strandline.views.errors import StoppedError
-from strandline.views.fold import Fold, PoisonError
+from strandline.views.fold import Fold, PoisonError, view_screen
 from strandline.views.saving import Saving
-from strandline.views.screened import view_screen
 from strandline.views.snapshot import Section
 from strandline.views.view import StateT, View
 
@@ -19,7 +18,7 @@ _PAGE_RECORDS: Final = 1024
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """What a partition came to: what a snapshot file has of it."""
+    """The state of a partition after it was folded: what a snapshot file has of it."""
 
     partition: int
     #: The first offset that was not applied.

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Self, TypeVar, Unpack, overload
 
-from strandline.clock import Clock, SystemClock
+from strandline.clock import Clock, SystemClock, deadline_in, seconds_left
 from strandline.io import Io, SystemIo
 from strandline.log import AsyncLog, Log, TopicName, Value, check_log, parts_of
 from strandline.log.topic_lane import ROUTE_CHECK_S
@@ -33,7 +33,7 @@ from strandline.values.arguments import (
 from strandline.values.html import html_table
 from strandline.values.names import check_text
 from strandline.values.prompt import few, prompt_text
-from strandline.views.fold import Fold
+from strandline.views.fold import Fold, view_screen
 from strandline.views.health import ViewHealth
 from strandline.views.publishing import (
     PUBLISH_TIMEOUT_S,
@@ -45,7 +45,6 @@ from strandline.views.publishing import (
 )
 from strandline.views.pump import Pump, Request
 from strandline.views.saving import SNAPSHOT_INTERVAL_S, Saving
-from strandline.views.screened import view_screen
 from strandline.views.snapshot import SnapshotFile, binding_of
 from strandline.views.view import StateT, View, check_view
 
@@ -71,7 +70,7 @@ class LiveView(Generic[StateT]):
 
     With `snapshot`, the path of a file of its own, it is saved every
     `snapshot_interval_s` and by `close`, and a later one goes on from there. `poison`
-    says what becomes of a record that `apply` fails on: "stop" its partition, or
+    says what to do with a record that `apply` fails on: "stop" its partition, or
     "quarantine" it and go on. Any call may be made from any thread. `async with` gives an
     `AsyncLiveView` over this one; opening reads the snapshot, before that.
     """
@@ -288,7 +287,11 @@ class LiveView(Generic[StateT]):
         if it is given up meanwhile.
         """
         fold, offset = self._assigned(partition), check_whole("offset", offset, -1)
-        if not fold.wait(lambda: fold.mark.value > offset, offset + 1, self._deadline(timeout_s)):
+        if not fold.wait(
+            lambda: fold.mark.value > offset,
+            offset + 1,
+            deadline_in(self._clock, check_timeout(timeout_s)),
+        ):
             raise NotReadyError(fold.partition, applied=fold.mark.value - 1, offset=offset)
 
     async def _wait_applied_on_loop(
@@ -301,15 +304,15 @@ class LiveView(Generic[StateT]):
 
     def wait_ready(self, timeout_s: float | None = None) -> None:
         """Return once every assigned partition is ready. Raises as `wait_applied`."""
-        deadline = self._deadline(timeout_s)
+        deadline = deadline_in(self._clock, check_timeout(timeout_s))
         for fold in tuple(self._folds.values()):
             if not fold.wait(lambda fold=fold: fold.is_ready, _NO_OFFSET, deadline):  # type: ignore[misc]
                 raise NotReadyError(fold.partition, applied=fold.mark.value - 1)
 
     async def _wait_ready_on_loop(self, timeout_s: float | None) -> None:
-        deadline = self._deadline(timeout_s)
+        deadline = deadline_in(self._clock, check_timeout(timeout_s))
         for fold in tuple(self._folds.values()):
-            left_s = None if deadline is None else max(0.0, deadline - self._clock.monotonic())
+            left_s = seconds_left(self._clock, deadline)
             if not await fold.wait_on_loop(lambda fold=fold: fold.is_ready, _NO_OFFSET, left_s):  # type: ignore[misc]
                 raise NotReadyError(fold.partition, applied=fold.mark.value - 1)
 
@@ -477,10 +480,6 @@ class LiveView(Generic[StateT]):
         if request.error is not None:
             raise request.error
 
-    def _deadline(self, timeout_s: float | None) -> float | None:
-        checked_s = check_timeout(timeout_s)
-        return None if checked_s is None else self._clock.monotonic() + checked_s
-
 
 def _follow_added(view: "weakref.ref[LiveView[Any]]") -> None:
     # The pump must not keep a view alive that no caller refers to.
@@ -495,6 +494,6 @@ def forked() -> ClosedError:
 
 
 def check_poison(poison: str) -> None:
-    """Raise InvalidError for what becomes of no poison."""
+    """Raise InvalidError for an unknown policy."""
     if check_text(poison, "poison") not in ("stop", "quarantine"):
         raise InvalidError('poison is "stop" or "quarantine"', poison=poison)

@@ -3,27 +3,22 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final, TypedDict
+from typing import Any, Final
 
 from strandline.log import Receipt, Value
-from strandline.values import Durability, DurabilityName, Event, UnavailableError, partition_for_key
+from strandline.log.terms import WriteTerms
+from strandline.values import Event, UnavailableError, partition_for_key
 from strandline.views.fold import Fold
 
 PUBLISH_TIMEOUT_S: Final = 120.0
 """How long `publish` waits by default for its record to be applied."""
 
 
-class AppendOptions(TypedDict, total=False):
+class AppendOptions(WriteTerms, total=False):
     """Those of the log's `append`."""
 
     key: str | None
-    partition: int | None
     tenant: str | None
-    durability: Durability | DurabilityName | None
-    producer: str | None
-    sequence: int | None
-    idempotency_key: str | None
-    expected_offset: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +55,7 @@ def adding_position(receipt: Receipt) -> Iterator[None]:
 
 
 def publication(fold: Fold[Any], receipt: Receipt, *, is_applied: bool) -> Publication:
-    """Return what became of the record; raise if the view did not take it."""
+    """Return the outcome of the record; raise if the view did not take it."""
     offset = receipt.offset
     if not is_applied:
         raise UnavailableError(

@@ -40,7 +40,7 @@ class Request:
         self.error: BaseException | None = None
 
     def run(self) -> None:
-        """Do it; what it raises is for the caller."""
+        """Run the action; its error is kept for the caller."""
         try:
             self.action()
         except BaseException as error:
@@ -51,7 +51,7 @@ class Request:
             self.done.set()
 
     def refuse(self, error: BaseException) -> None:
-        """It will not be done."""
+        """Complete it with an error: it will not be run."""
         self.error = error
         self.done.set()
 
@@ -107,7 +107,7 @@ class Pump(Generic[StateT]):
         return not self.is_over and not self._is_stopping and (not thread or thread.is_alive())
 
     def enter(self, folds: Collection[Fold[StateT]]) -> None:
-        """Keep these folds up to date too, until they are given up."""
+        """Keep these folds up to date too, until they are no longer assigned."""
         with self._lock:
             if not self.is_over:
                 self._entered.extend(folds)
@@ -129,7 +129,7 @@ class Pump(Generic[StateT]):
         return request
 
     def wake(self) -> None:
-        """Look soon at what has changed."""
+        """Check for changes soon."""
         with contextlib.suppress(ClosedError):
             self._watch.wake()
 

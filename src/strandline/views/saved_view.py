@@ -1,4 +1,4 @@
-"""What a view has saved, to be looked at without running the view."""
+"""What a view has saved, to be examined without running the view."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -76,7 +76,7 @@ def load_snapshot(
 
     InvalidError if there is no file, or it is of another view or version; CorruptError if
     it is damaged; UnavailableError if it cannot be read. Whether it still fits the log is
-    not looked at: see `log.resolve(saved.partitions[n].position)`.
+    not checked: see `log.resolve(saved.partitions[n].position)`.
     """
     check_view(view)
     file = check_path("path", path)

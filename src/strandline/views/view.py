@@ -72,7 +72,7 @@ class View(ABC, Generic[StateT]):
 
 
 def check_view(view: object) -> None:
-    """Raise InvalidError for what is no view, or one whose `apply` would never run."""
+    """Raise InvalidError if it is not a view, or one whose `apply` would never run."""
     if not isinstance(view, View):
         kind = view.__qualname__ if isinstance(view, type) else "MyView"
         raise InvalidError(f"a view is an object of a View, write {kind}()", view=repr(view))

@@ -1,4 +1,4 @@
-"""What a store brings to the coordinator: a delta, a flusher, perhaps a bracket."""
+"""What a store provides for the coordinator: a delta, a flusher, perhaps a bracket."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, Generic, Self
 from uuid import UUID
 
-from strandline.clock import Clock, SystemClock
+from strandline.clock import Clock, SystemClock, deadline_in
 from strandline.locks import start_thread
 from strandline.values import (
     ClosedError,
@@ -196,7 +196,7 @@ class Coordinator(Generic[W, R, F, V, S, C]):
         called from an event loop.
         """
         self._check_given(epoch)
-        deadline = None if timeout_s is None else self._clock.monotonic() + timeout_s
+        deadline = deadline_in(self._clock, timeout_s)
         if level is not Durability.APPLIED:
             self._storage.written.reach(epoch, deadline)
         if level is Durability.DURABLE:

@@ -64,7 +64,7 @@ class Drain(Generic[W, R, F, V, S, C]):
         #: Freezes by their reason, but for those because a caller waits.
         self.flushes: Final = dict.fromkeys(FlushReason, 0)
         self.waits: int = 0
-        #: Something has been queued that no round of draining has looked at.
+        #: Something has been queued that no round of draining has examined.
         self.drain_pending: bool = False
         #: A write may be applied as it arrives, past the queues.
         self.is_direct: bool = False
@@ -145,7 +145,7 @@ class Drain(Generic[W, R, F, V, S, C]):
             self.freeze(FlushReason.STOP)
 
     def cancel_timer(self) -> None:
-        """Let the interval end unseen."""
+        """Cancel the timer of the flush interval."""
         timer = self._timer
         if timer is not None:
             timer.cancel()
@@ -451,7 +451,7 @@ class Drain(Generic[W, R, F, V, S, C]):
 
 
 def rejection(error: Exception, epoch: int) -> StrandlineError:
-    """Return what the caller of a refused write shall see."""
+    """Return the error that the caller of a refused write gets."""
     if isinstance(error, StrandlineError):
         return error
     return RejectedError(epoch, error)

@@ -1,4 +1,4 @@
-"""What became of one write."""
+"""The outcome of one write."""
 
 from __future__ import annotations
 
@@ -111,14 +111,14 @@ class WriteReceipt(msgspec.Struct, Generic[R], eq=False):
                 waiter.wake()
 
     def refuse(self, error: Exception, epoch: int = 0) -> None:
-        """The write came to nothing; 0 means that it was never given an epoch."""
+        """The write failed; 0 means that it was never given an epoch."""
         self._epoch = epoch
         self.error = error
         self._unseen = UnseenError(error)
         self._settle()
 
     def settle_as(self, other: WriteReceipt[R]) -> None:
-        """The write came to what `other` says."""
+        """Take the outcome of `other`."""
         self._epoch = other._epoch
         self._result = other._result
         self.error = other.error
@@ -290,12 +290,12 @@ class WriteReceipt(msgspec.Struct, Generic[R], eq=False):
 def refused(
     storage: Storage[Any, Any], error: Exception, epoch: int = 0, result: Any = None
 ) -> WriteReceipt[Any]:
-    """Return the receipt of a write that came to nothing."""
+    """Return the receipt of a write that has failed."""
     return WriteReceipt(storage, epoch, result, error, _unseen=UnseenError(error))
 
 
 class FlushReceipt(WriteReceipt[None], eq=False):
-    """What became of a flush."""
+    """The outcome of a flush."""
 
     def require_sync(self, turn: int) -> None:
         """Durable shall mean that round `turn` of syncing has ended, too."""

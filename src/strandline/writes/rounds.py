@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import threading
+from collections import deque
+from collections.abc import Callable
 from typing import Final, Protocol
 
 from strandline.locks import Acquirable
@@ -79,3 +83,70 @@ class PlainRounds:
 
     def renew(self) -> None:
         self.busy = threading.Lock()
+
+
+class LoopRounds:
+    """The tasks of one loop that wait for rounds of one stage, in the order of the rounds."""
+
+    __slots__ = (
+        "_is_ended",
+        "_is_notified",
+        "_request",
+        "_requested",
+        "_rounds",
+        "_waiting",
+        "loop",
+    )
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, rounds: Rounds, request: Callable[[int], None]
+    ) -> None:
+        self.loop: Final = loop
+        self._rounds = rounds
+        self._request = request
+        #: The last round that a thread was requested to do.
+        self._requested = 0
+        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
+        self._is_notified = False
+        self._is_ended = False
+
+    def future(self, turn: int) -> asyncio.Future[None]:
+        """Return what is done once round `turn` has ended, or none will. On the loop."""
+        future = self.loop.create_future()
+        self._waiting.append((turn, future))
+        if turn > self._requested:
+            self._requested = turn
+            self._request(turn)
+        if self._is_ended or self._rounds.ended >= turn:
+            # It may have ended before the future was there to be found.
+            self._finish()
+        return future
+
+    def notify(self) -> None:
+        """Have the futures of rounds that have ended done. From any thread."""
+        # Invariant: a future is queued before the number of the ended round is read, and a
+        # round has ended before the queue is.
+        if not self._waiting or self._is_notified:
+            return
+        try:
+            self._is_notified = True
+            # A closed loop refuses the call; no task waits on it any more.
+            with contextlib.suppress(RuntimeError):
+                self.loop.call_soon_threadsafe(self._finish)
+        except BaseException:
+            self._is_notified = False
+            raise
+
+    def end(self) -> None:
+        """Have every future done, now and later: the tasks that await them check again."""
+        self._is_ended = True
+        self._is_notified = False
+        self.notify()
+
+    def _finish(self) -> None:
+        self._is_notified = False
+        waiting, ended = self._waiting, self._rounds.ended
+        while waiting and (self._is_ended or waiting[0][0] <= ended):
+            _, future = waiting.popleft()
+            if not future.done():
+                future.set_result(None)

@@ -10,9 +10,8 @@ from strandline.clock import Clock
 from strandline.locks import Attempt
 from strandline.values import UnavailableError
 from strandline.writes.ending import Ending
-from strandline.writes.loop_rounds import LoopRounds
 from strandline.writes.loops import running_loop
-from strandline.writes.rounds import Leadership, PlainRounds, Rounds
+from strandline.writes.rounds import Leadership, LoopRounds, PlainRounds, Rounds
 from strandline.writes.waiter import LoopWaiter, ThreadWaiter
 from strandline.writes.watermark import Watermark
 
@@ -78,7 +77,7 @@ class Stage:
         self.mark.wake_reached()
         self.mark.wake_leader()
         for each in tuple(self._loops):
-            each.ring()
+            each.notify()
 
     def see_rounds(self) -> None:
         """Wake the waiters for rounds that ended in the core."""

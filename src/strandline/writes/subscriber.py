@@ -7,7 +7,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any, Final, Generic, NamedTuple
 
-from strandline.clock import Clock
+from strandline.clock import Clock, deadline_in
 from strandline.values import (
     ClosedError,
     Durability,
@@ -62,7 +62,7 @@ class Monitor:
         UnavailableError when the time is up.
         """
         mark = self._marks[level]
-        deadline = None if timeout_s is None else self._clock.monotonic() + timeout_s
+        deadline = deadline_in(self._clock, timeout_s)
         waiter = ThreadWaiter(self._clock)
         with mark.awaited_by(waiter, epoch):
             while mark.value < epoch:
@@ -134,7 +134,7 @@ class Subscriber(Generic[V, F, S]):
         Raises ClosedError or FailedError at the end, after the last view, and
         UnavailableError when the time is up.
         """
-        deadline = None if timeout_s is None else self._clock.monotonic() + timeout_s
+        deadline = deadline_in(self._clock, timeout_s)
         waiter = ThreadWaiter(self._clock)
         self._waiters.append(waiter)
         try:

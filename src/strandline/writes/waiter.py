@@ -60,7 +60,7 @@ class LoopWaiter:
         self._event = asyncio.Event()
 
     def wake(self) -> None:
-        self._wakeup.ring(self._event)
+        self._wakeup.notify(self._event)
 
     def wake_here(self) -> None:
         """Wake it from the thread of its loop."""
@@ -75,33 +75,33 @@ class LoopWaiter:
 class _LoopWakeup:
     """Wakes the waiters of one loop: many at the cost of one call from another thread."""
 
-    __slots__ = ("_events", "_is_rung", "_loop")
+    __slots__ = ("_events", "_is_notified", "_loop")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        # A loop keeps its bell alive, and not the other way round.
+        # A weak reference: this lives as long as the loop, and does not keep it alive.
         self._loop = weakref.ref(loop)
         self._events: deque[asyncio.Event] = deque()
-        self._is_rung = False
+        self._is_notified = False
 
-    def ring(self, event: asyncio.Event) -> None:
-        # Invariant: an event is there before the bell is looked at, and the bell is
-        # silent before the events are, so that none stays behind.
+    def notify(self, event: asyncio.Event) -> None:
+        # Invariant: an event is queued before the flag is read, and the flag is cleared
+        # before the queue is drained, so that no event is left in it.
         self._events.append(event)
-        if self._is_rung:
+        if self._is_notified:
             return
         try:
-            self._is_rung = True
+            self._is_notified = True
             loop = self._loop()
             # A closed loop refuses the call; no task waits on it any more.
             with contextlib.suppress(RuntimeError):
                 if loop is not None:
-                    loop.call_soon_threadsafe(self._answer)
+                    loop.call_soon_threadsafe(self._deliver)
         except BaseException:
-            self._is_rung = False
+            self._is_notified = False
             raise
 
-    def _answer(self) -> None:
-        self._is_rung = False
+    def _deliver(self) -> None:
+        self._is_notified = False
         while self._events:
             self._events.popleft().set()
 

@@ -272,7 +272,7 @@ def check_cursor(log: Log, whole: Reference, damage: Damage, place: Place) -> bo
     except TYPED:
         return True
     if damage.title.endswith(".key missing"):
-        # Nothing else in a log tells that a consumer was there.
+        # Nothing else in a log shows that a consumer was there.
         expected = cursor
     assert cursor == expected, f"{damage.title}: the cursor in {place} is {cursor}"
     return False

@@ -2,7 +2,7 @@
 
 Whatever becomes of a file: reads give the right records or a typed error, an append takes
 no offset that a record has, a write that was stored is recognised or refused, and `verify`
-tells of what makes it be refused. `run` repeats a failure by the seed that it prints.
+notes what makes it be refused. `run` repeats a failure by the seed that it prints.
 """
 
 import random
@@ -215,7 +215,7 @@ def _check_reading(whole: Written, tree: Tree, boot: int, title: str) -> bool:
 
 
 def _durable_mark(tree: Tree) -> int:
-    """Return the highest durable mark that any frame tells of."""
+    """Return the highest durable mark that any frame has."""
     marks = [0]
     for path, content in contents_of(tree).items():
         if path.endswith(".segment"):

@@ -6,7 +6,6 @@ import pytest
 from pyarrow import flight
 
 from strandline.log import Log
-from tests.logs import memory_log
 from tests.server.flight.flights import FlightServed, client_of
 
 
@@ -25,14 +24,6 @@ def serve_flight() -> Iterator[Callable[..., FlightServed]]:
 
 
 @pytest.fixture(scope="module")
-def shared_log() -> Iterator[Log]:
-    """A log of all tests of a module, each of which has topics of its own."""
-    log = memory_log()
-    yield log
-    log.close()
-
-
-@pytest.fixture(scope="module")
 def served(shared_log: Log) -> Iterator[FlightServed]:
     """A server of all tests of a module."""
     served = FlightServed(shared_log)
@@ -45,11 +36,3 @@ def client(served: FlightServed) -> Iterator[flight.FlightClient]:
     """A client without a token."""
     with client_of(served) as client:
         yield client
-
-
-@pytest.fixture
-def log() -> Iterator[Log]:
-    """A log of one test."""
-    log = memory_log()
-    yield log
-    log.close()

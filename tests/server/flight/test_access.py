@@ -160,7 +160,7 @@ def test_a_token_of_another_tenant_or_topic_sees_and_does_nothing(name: str, wor
     assert world.state() == before
 
 
-def test_get_schema_is_refused_with_words_and_no_path(world: World) -> None:
+def test_get_schema_is_refused_with_an_explanation_and_no_path(world: World) -> None:
     """Arrow has no errors of Flight for this call, and would send a traceback."""
     refused = {
         "this token is unknown": "slt_0",

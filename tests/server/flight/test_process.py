@@ -73,7 +73,7 @@ def test_flight_is_served_with_the_certificate_of_http(
         served.stop()
 
 
-def test_a_port_that_is_taken_is_an_error_that_says_so(log: Log) -> None:
+def test_a_port_that_is_taken_is_an_error_that_reports_it(log: Log) -> None:
     with (
         socket.create_server(("127.0.0.1", 0)) as taken,
         pytest.raises(InvalidError, match="cannot listen there"),

@@ -118,7 +118,7 @@ def _texts(payload: str) -> pa.RecordBatch:
     return pa.record_batch({"kind": ["a"], "payload": [payload]})
 
 
-def test_a_batch_that_fails_leaves_those_before_it_and_says_so(
+def test_a_batch_that_fails_leaves_those_before_it_and_reports_it(
     shared_log: Log, client: Any
 ) -> None:
     shared_log.create_topic("half")
@@ -130,7 +130,7 @@ def test_a_batch_that_fails_leaves_those_before_it_and_says_so(
     assert len(rows(client, "half")) == 1
 
 
-def test_a_batch_that_is_too_large_is_refused_with_words(
+def test_a_batch_that_is_too_large_is_refused_with_an_explanation(
     serve_flight: Callable[..., FlightServed], log: Log
 ) -> None:
     log.scope().register("large", SCHEMA)

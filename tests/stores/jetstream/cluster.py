@@ -1,21 +1,21 @@
 """Three real NATS servers that are one cluster."""
 
 import contextlib
-import itertools
 import socket
 
+from tests.stores.clusters import Cluster
 from tests.stores.jetstream.server import NatsServer
 
 NODES = 3
 
 
-class NatsCluster:
+class NatsCluster(Cluster[NatsServer]):
     """Three servers, each of which can be killed, stopped and started again."""
 
     def __init__(self) -> None:
         ports = _free_ports(2 * NODES)
         routes = ", ".join(f'"nats://127.0.0.1:{port}"' for port in ports[:NODES])
-        self.nodes: list[NatsServer] = []
+        super().__init__()
         try:
             for number in range(NODES):
                 more = f"""
@@ -43,39 +43,6 @@ class NatsCluster:
         """Where the system account is reached."""
         hosts = ",".join(f"127.0.0.1:{each.port}" for each in self.nodes)
         return f"nats://sys:hidden@{hosts}"
-
-    def start(self) -> None:
-        """Have every server run."""
-        for each in self.nodes:
-            if not each.is_running:
-                each.begin()
-        for each in self.nodes:
-            each.wait_until_ready()
-
-    def kill(self) -> None:
-        """Kill all servers at once."""
-        for each in self.nodes:
-            each.kill()
-
-    def close(self) -> None:
-        """Kill all servers, and remove their folders."""
-        for each in self.nodes:
-            each.close()
-
-
-class OneOfThree:
-    """Implements MortalServer: kills one server after the other, in turn."""
-
-    def __init__(self, cluster: NatsCluster) -> None:
-        self._turns = itertools.cycle(cluster.nodes)
-        self._dead = cluster.nodes[0]
-
-    def kill(self) -> None:
-        self._dead = next(self._turns)
-        self._dead.kill()
-
-    def start(self) -> None:
-        self._dead.start()
 
 
 def _free_ports(count: int) -> list[int]:

@@ -10,8 +10,9 @@ import pytest
 import strandline as sl
 from strandline.opening import examine
 from strandline.stores.jetstream.address import SYSTEM_VARIABLE
+from tests.stores.clusters import NodesInTurn
 from tests.stores.engine_server import NoServerError
-from tests.stores.jetstream.cluster import NatsCluster, OneOfThree
+from tests.stores.jetstream.cluster import NatsCluster
 from tests.stores.kills import MortalServer, kill_server_under_writers
 
 PATIENCE_S = 120.0
@@ -34,7 +35,7 @@ def cluster() -> Iterator[NatsCluster]:
 
 
 @pytest.mark.parametrize(
-    "how", [OneOfThree, lambda cluster: cluster], ids=["one_killed", "all_killed"]
+    "how", [NodesInTurn, lambda cluster: cluster], ids=["one_killed", "all_killed"]
 )
 def test_nothing_acknowledged_is_lost_or_doubled(
     cluster: NatsCluster,

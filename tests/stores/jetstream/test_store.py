@@ -2,22 +2,22 @@
 
 import contextlib
 import gc
-import json
 import re
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from unittest import mock
 
 import pytest
 
 import strandline as sl
-from strandline.cli.app import app
 from strandline.stores import frame_places
 from strandline.stores.jetstream import lane, opened, streams, watching
 from strandline.stores.jetstream.address import PASSWORD_VARIABLE, SYSTEM_VARIABLE
 from strandline.stores.jetstream.topics import JetStreamTopics
 from strandline.values import Topic
+from tests.stores.doctor import doctor_checks
 from tests.stores.engine_server import NoServerError
 from tests.stores.jetstream.server import NatsServer
 
@@ -314,7 +314,7 @@ def test_a_server_that_is_not_there_is_unavailable() -> None:
 
 
 @pytest.mark.parametrize("user", ["app:hidden", "bob:hidden", "hidden", ""])
-def test_a_refused_connection_says_why_and_tells_no_secret(server: NatsServer, user: str) -> None:
+def test_a_refused_connection_says_why_and_shows_no_secret(server: NatsServer, user: str) -> None:
     url = server.url(user=user) if user else server.url().replace("app:secret@", "")
     with pytest.raises(sl.InvalidError, match="user") as caught:
         sl.open(url)
@@ -393,15 +393,7 @@ def test_doctor_shows_what_a_server_has_and_how_durable_it_is(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def doctor(url: str) -> dict[str, tuple[str, str, str]]:
-        with pytest.raises(SystemExit):
-            app(["doctor", url, "--json"])
-        said = json.loads(capsys.readouterr().out)
-        return {
-            each["check"]: (each["verdict"], each["found"], each["advice"])
-            for each in said["checks"]
-        }
-
+    doctor = partial(doctor_checks, capsys)
     url = new_url()
     found = doctor(url)
     assert found["version"][0] == found["jetstream"][0] == found["max_payload"][0] == "ok"

@@ -94,7 +94,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuardedKafka]:
 
 
 @pytest.mark.parametrize("way", ["scram", "plain", "environment", "file", "file_of_environment"])
-def test_a_user_is_let_in(
+def test_a_user_is_admitted(
     guarded: GuardedKafka,
     way: str,
     monkeypatch: pytest.MonkeyPatch,
@@ -131,7 +131,7 @@ def test_a_user_is_let_in(
 
 
 @pytest.mark.parametrize("who", ["app:wrong@", "stranger:wrong@"])
-def test_a_user_who_is_not_let_in_gets_a_clear_error(guarded: GuardedKafka, who: str) -> None:
+def test_a_user_who_is_not_admitted_gets_a_clear_error(guarded: GuardedKafka, who: str) -> None:
     with pytest.raises(sl.InvalidError, match="does not let this user in") as caught:
         sl.open(guarded.url(who, "refused"), connect_timeout_s=3600)
 
@@ -147,7 +147,7 @@ def test_a_broker_of_another_authority_is_refused(guarded: GuardedKafka, tmp_pat
     assert SECRET not in str(caught.value)
 
 
-def test_a_client_without_tls_is_not_let_in(guarded: GuardedKafka) -> None:
+def test_a_client_without_tls_is_not_admitted(guarded: GuardedKafka) -> None:
     url = f"kafka://app:{IN_URL}@127.0.0.1:{guarded.port}/t"
 
     with pytest.raises(sl.StrandlineError, match=r"TLS|check that they run") as caught:

@@ -2,9 +2,9 @@
 
 import contextlib
 import gc
-import json
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from unittest import mock
 
@@ -15,13 +15,13 @@ from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, Config
 from confluent_kafka.admin._resource import ResourceType
 
 import strandline as sl
-from strandline.cli.app import app
 from strandline.clock import SystemClock
 from strandline.stores.kafka import claims, identities, keyed, partition
 from strandline.stores.kafka.address import CLIENT_VARIABLE, PASSWORD_VARIABLE, parse_address
 from strandline.stores.kafka.clients import KafkaClients
 from strandline.stores.kafka.fetching import MessagePlace
 from strandline.stores.kafka.topics import KafkaTopics
+from tests.stores.doctor import doctor_checks
 from tests.stores.kafka.foreign import ForeignTopic
 from tests.stores.kafka.server import KafkaServer
 
@@ -381,12 +381,7 @@ def test_brokers_that_are_not_there_are_named_without_secrets() -> None:
 def test_the_doctor_shows_what_the_brokers_have(
     new_url: Callable[[], str], server: KafkaServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def doctor(url: str) -> dict[str, tuple[str, str, str]]:
-        with pytest.raises(SystemExit):
-            app(["doctor", url, "--json"])
-        checks = json.loads(capsys.readouterr().out)["checks"]
-        return {each["check"]: (each["verdict"], each["found"], each["advice"]) for each in checks}
-
+    doctor = partial(doctor_checks, capsys)
     url = new_url()
     assert doctor(url)["log"][1] == f"none yet with the prefix {prefix_of(url)}"
     with sl.open(url) as log:

@@ -114,7 +114,7 @@ def test_a_password_comes_from_the_environment_or_a_file(
     [("app:wrong-one", ""), ("app", ""), ("app:wrong-one", "&sslmode=disable")],
     ids=["wrong_password", "no_password", "no_tls"],
 )
-def test_who_is_not_let_in_gets_an_error_without_secrets(
+def test_who_is_not_admitted_gets_an_error_without_secrets(
     guarded: PostgresServer, user: str, more: str
 ) -> None:
     url = url_of(guarded, user=user, more=more)

@@ -12,7 +12,7 @@ import pytest
 import strandline as sl
 from strandline.log.claims import host_name
 from strandline.log.holders import holders_of
-from strandline.stores.postgres.session_name import parse_session_name, session_name
+from strandline.stores.postgres.sessions import parse_session_name, session_name
 from tests.cli.program import ran
 from tests.stores.postgres.outbox_writers import plain
 

@@ -1,10 +1,10 @@
 """What a user of a log in PostgreSQL sees beyond the rules of every log."""
 
 import contextlib
-import json
 import re
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from unittest import mock
 
@@ -13,11 +13,11 @@ import pytest
 from psycopg import sql
 
 import strandline as sl
-from strandline.cli.app import app
 from strandline.opening import examine
 from strandline.stores.postgres import removing, watching
 from strandline.stores.postgres.database import lock_number
 from strandline.values import Offset
+from tests.stores.doctor import doctor_checks
 from tests.stores.engine_server import NoServerError
 from tests.stores.postgres.outbox_writers import plain
 from tests.stores.postgres.server import PostgresServer
@@ -97,7 +97,7 @@ def _end_all_connections(server: PostgresServer) -> None:
         ("postgresql://bob:secret@/postgres?host={folder}", "bob"),
     ],
 )
-def test_a_refused_connection_says_why_and_tells_no_secret(
+def test_a_refused_connection_says_why_and_shows_no_secret(
     server: PostgresServer, url: str, says: str
 ) -> None:
     with pytest.raises(sl.InvalidError) as caught:
@@ -343,15 +343,7 @@ def test_next_ends_in_its_time_while_the_server_is_down() -> None:
 def test_doctor_shows_what_a_server_has_and_how_durable_it_is(
     server: PostgresServer, new_url: Callable[[], str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def doctor(url: str) -> dict[str, tuple[str, str, str]]:
-        with pytest.raises(SystemExit):
-            app(["doctor", url, "--json"])
-        said = json.loads(capsys.readouterr().out)
-        return {
-            each["check"]: (each["verdict"], each["found"], each["advice"])
-            for each in said["checks"]
-        }
-
+    doctor = partial(doctor_checks, capsys)
     url = new_url()
     found = doctor(url)
     assert found["durability"][:2] == ("ok", "durable: fsync=on, full_page_writes=on")

@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import pyarrow as pa
@@ -11,11 +11,6 @@ from pyarrow import flight
 from strandline.log import Log, parts_of
 from strandline.server.app import Application
 from strandline.server.caller import Caller
-from strandline.server.flight.arrow_server import (
-    ArrowFlightServer,
-    ArrowMiddleware,
-    ArrowMiddlewareFactory,
-)
 from strandline.server.flight.calls import FlightCalls
 from strandline.server.flight.following import FollowedTopic
 from strandline.server.flight.publishing import SentBatches, TopicPut, together
@@ -25,6 +20,26 @@ from strandline.server.flight.sql_messages import is_sql_message
 from strandline.server.flight.statuses import in_flight_terms
 from strandline.server.flight.tickets import PutCommand, ReadTicket, described, ticket_of
 from strandline.server.tokens import TokenScope
+
+if TYPE_CHECKING:
+
+    class ArrowFlightServer:
+        """`pyarrow.flight.FlightServerBase`, with types, as far as it is used here."""
+
+        def __init__(self, location: str, *, middleware: dict[str, Any]) -> None: ...
+        def shutdown(self) -> None:
+            """Take no more calls, and return when those that run have ended."""
+
+    class ArrowMiddleware:
+        """`pyarrow.flight.ServerMiddleware`."""
+
+    class ArrowMiddlewareFactory:
+        """`pyarrow.flight.ServerMiddlewareFactory`."""
+
+else:
+    ArrowFlightServer = flight.FlightServerBase
+    ArrowMiddleware = flight.ServerMiddleware
+    ArrowMiddlewareFactory = flight.ServerMiddlewareFactory
 
 _CALLER: Final = "caller"
 _PIECE_BYTES: Final = 4 * 1024 * 1024

@@ -2,7 +2,7 @@
 
 Arrow's server takes messages of any size, and decompresses them unasked. So the bytes of a
 connection are followed as HTTP/2 has them, and the connection is cut before such a message
-is taken. Only what clients send is looked at.
+is taken. Only what clients send is examined.
 """
 
 from typing import Final

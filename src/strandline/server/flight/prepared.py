@@ -37,7 +37,7 @@ class Prepared(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
 
 
 def prepared_of(handle: bytes) -> Prepared:
-    """Return the statement of a handle; InvalidError for what is none."""
+    """Return the statement of a handle; InvalidError for anything else."""
     try:
         return msgspec.json.decode(handle, type=Prepared)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:

@@ -13,7 +13,7 @@ FieldValue = int | bytes
 
 
 def fields_in(message: bytes) -> Iterator[tuple[int, FieldValue]]:
-    """Yield the number and the value of each field; InvalidError for what is no message."""
+    """Yield the number and the value of each field; InvalidError if it is not a message."""
     at = 0
     while at < len(message):
         tag, at = _varint(message, at)

@@ -30,7 +30,7 @@ class PutRange(msgspec.Struct):
 
 
 class PutAnswer(msgspec.Struct):
-    """What became of a batch, or of all of them."""
+    """The outcome of a batch, or of all of them."""
 
     batches: int
     records: int
@@ -86,7 +86,7 @@ class TopicPut:
             raise InvalidError("a producer has a sequence, pass both or none")
 
     def answers(self, batches: Iterable[pa.RecordBatch]) -> Iterator[PutAnswer]:
-        """Append each batch, and yield what became of it; nothing of it is stored on an error."""
+        """Append each batch, and yield its outcome; nothing of it is stored on an error."""
         for number, batch in enumerate(batches):
             try:
                 yield self._append(number, batch)

@@ -46,7 +46,7 @@ class PutCommand(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True)
 
 
 def ticket_of(packed: bytes, kind: type[TicketT]) -> TicketT:
-    """Return a ticket; InvalidError for what is none."""
+    """Return a ticket; InvalidError for anything else."""
     if len(packed) > _BYTES_MAX:
         raise InvalidError("this ticket is too large", bytes=len(packed), bytes_max=_BYTES_MAX)
     try:

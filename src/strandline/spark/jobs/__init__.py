@@ -18,9 +18,9 @@ from strandline.spark.jobs.backfilling import backfill
 from strandline.spark.jobs.deriving import derive
 from strandline.spark.jobs.exporting import FolderReport, export, snapshot
 from strandline.spark.jobs.flowing import FlowReport
+from strandline.spark.jobs.progress import Progress
 from strandline.spark.jobs.published_folder import Covered, load_covered
 from strandline.spark.jobs.rebuilding import RebuildReport, rebuild
-from strandline.spark.jobs.tasks import Progress
 from strandline.spark.jobs.tiering_job import TierJobReport, tier
 
 __all__ = [

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 from strandline.log import Log, TopicName
 from strandline.opening import open_log
-from strandline.spark.jobs.speed import Stopwatch, per_second
+from strandline.spark.jobs.progress import Progress, Stopwatch, per_second
 from strandline.spark.jobs.stretch import Checked, Copy, Stretch
-from strandline.spark.jobs.tasks import Progress, run_each
+from strandline.spark.jobs.tasks import run_each
 from strandline.spark.log_urls import spark_url
 from strandline.spark.source.places import SourcePartition
 from strandline.spark.source.splits import SPLIT_BYTES, Extent, plan
@@ -52,7 +52,7 @@ class AuditFinding:
 
 @dataclass(frozen=True, slots=True)
 class AuditReport:
-    """What an audit came to."""
+    """The result of an audit."""
 
     topics: int
     partitions: int

@@ -14,7 +14,7 @@ from strandline.spark.file_paths import (
 )
 from strandline.spark.jobs.expressions import query
 from strandline.spark.jobs.flowing import FlowReport, flow, sink_options
-from strandline.spark.jobs.tasks import Progress
+from strandline.spark.jobs.progress import Progress
 from strandline.values import InvalidError
 from strandline.values.arguments import check_instance, check_path, check_text, check_whole
 

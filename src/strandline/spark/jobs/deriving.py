@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 from strandline.opening import open_log
 from strandline.spark.jobs.expressions import query
 from strandline.spark.jobs.flowing import FlowReport, flow, sink_options
-from strandline.spark.jobs.tasks import Progress
+from strandline.spark.jobs.progress import Progress
 from strandline.spark.log_urls import spark_url
 from strandline.spark.options import Selection
 from strandline.spark.source.places import chosen_topics

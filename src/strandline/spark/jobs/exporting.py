@@ -10,10 +10,9 @@ import msgspec
 
 from strandline.spark.jobs.cut import Cut, cut_of
 from strandline.spark.jobs.expressions import condition
+from strandline.spark.jobs.progress import Progress, Stopwatch, per_second, reporting, rows_read
 from strandline.spark.jobs.published_folder import FileFormat, PublishedFolder, covered_by
-from strandline.spark.jobs.speed import Stopwatch, per_second
-from strandline.spark.jobs.stages import reading
-from strandline.spark.jobs.tasks import Progress, context_of, reporting
+from strandline.spark.jobs.tasks import context_of
 from strandline.spark.log_urls import spark_url
 from strandline.values import InvalidError, UnavailableError
 from strandline.values.arguments import check_path, check_text
@@ -29,7 +28,7 @@ _LATEST = (
 
 @dataclass(frozen=True, slots=True)
 class FolderReport:
-    """What a job that writes a folder came to."""
+    """The result of a job that writes a folder."""
 
     folder: str
     offsets: Mapping[int, tuple[int, int]]
@@ -124,7 +123,7 @@ def _reporting(spark: "SparkSession", records: int, progress: Progress | None) -
         return
     is_done = False
     with (
-        reading(context, records) as share,
+        rows_read(context, records) as share,
         reporting(lambda: records if is_done else share(), progress),
     ):
         yield

@@ -22,7 +22,7 @@ def condition(rows: "DataFrame", text: str, name: str) -> "Column":
 
 
 def query(rows: "DataFrame", text: str, name: str) -> "DataFrame":
-    """Return what a SELECT list makes of these rows; InvalidError for what is none."""
+    """Return what a SELECT list makes of these rows; InvalidError for anything else."""
     from pyspark.errors import AnalysisException  # noqa: PLC0415 # An extra.
 
     try:

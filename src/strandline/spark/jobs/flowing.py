@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from strandline.spark.causes import job_failed, text_of
-from strandline.spark.jobs.speed import Stopwatch, per_second
-from strandline.spark.jobs.tasks import Progress
+from strandline.spark.jobs.progress import Progress, Stopwatch, per_second
 from strandline.spark.log_urls import spark_url
 from strandline.spark.sink.staging_place import StagingPlace
 
@@ -25,7 +24,7 @@ _ATTEMPTS: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class FlowReport:
-    """What a job that fills a topic came to, in this run."""
+    """The result of a run of a job that fills a topic."""
 
     topic: str
     rows: int
@@ -60,8 +59,8 @@ def flow(
 ) -> FlowReport:
     """Write everything that the stream has now to the topic of these options.
 
-    The checkpoint says what has been written. A run that was stopped or killed is gone on
-    with by the next one of the same checkpoint, which is also how new rows are added.
+    The checkpoint says what has been written. The next run with the same checkpoint
+    continues where one was stopped or killed, and adds new rows.
     """
     watch, seen = Stopwatch(), _CountedBatches(progress)
     attempts = 0

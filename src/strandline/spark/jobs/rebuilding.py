@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from strandline.clock import SystemClock
 from strandline.io import SystemIo
 from strandline.opening import open_log
-from strandline.spark.jobs.speed import Stopwatch, per_second
-from strandline.spark.jobs.tasks import Progress, run_each
+from strandline.spark.jobs.progress import Progress, Stopwatch, per_second
+from strandline.spark.jobs.tasks import run_each
 from strandline.spark.log_urls import spark_url
 from strandline.values import InvalidError, Mode, Topic, UnavailableError
 from strandline.values.arguments import check_items, check_path, check_whole
@@ -28,7 +28,7 @@ Poison = Literal["stop", "quarantine"]
 
 @dataclass(frozen=True, slots=True)
 class RebuildReport:
-    """What a rebuild came to."""
+    """The result of a rebuild."""
 
     snapshot: str
     committed: dict[int, int]

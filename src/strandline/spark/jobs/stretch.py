@@ -108,7 +108,7 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What a stretch came to, with what its neighbours have to agree with."""
+    """The result of checking a stretch, and what its neighbours have to agree with."""
 
     stretch: Stretch
     #: Where it began: later than requested if a trim came first.

@@ -1,26 +1,19 @@
-"""Running pieces of work as Spark tasks, and reporting their progress."""
+"""Running pieces of work as Spark tasks."""
 
-import contextlib
 import pickle
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import pyarrow as pa
 
-from strandline.clock import SystemClock
-from strandline.locks import start_thread
+from strandline.spark.jobs.progress import Progress, reporting
 from strandline.values import StrandlineError
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-Progress = Callable[[int], None]
-"""Called with how many more rows are done, on another thread."""
-
-_PROGRESS_INTERVAL_S: Final = 0.2
 #: How many Spark tasks there are at most for each one that can run at a time.
 _SLICES: Final = 4
 _ANSWER: Final = ["number", "result"]
@@ -31,7 +24,7 @@ DoneT = TypeVar("DoneT")
 
 @dataclass(frozen=True, slots=True)
 class _Failed:
-    """What a task came to that raised."""
+    """The result of a task that raised."""
 
     error: StrandlineError
 
@@ -46,8 +39,8 @@ def run_each(
 ) -> list[DoneT]:
     """Return what `work` makes of each item, in Spark tasks, in the order of the items.
 
-    `work` and the items are sent to other processes. `size` says how many rows a task
-    came to. The first StrandlineError of a task is raised here, as itself.
+    `work` and the items are sent to other processes. `size` returns how many rows a result
+    stands for. The first StrandlineError of a task is raised here, as itself.
     """
     if not items:
         return []
@@ -79,7 +72,7 @@ def context_of(spark: "SparkSession") -> "SparkContext | None":
 def _by_frame(
     spark: "SparkSession", items: Sequence[ItemT], work: Callable[[ItemT], DoneT]
 ) -> list[DoneT | _Failed]:
-    """Return what each item came to, where tasks are those of a frame and of nothing else."""
+    """Return the result of each item, where tasks are those of a frame and of nothing else."""
     from pyspark.cloudpickle import dumps  # noqa: PLC0415 # An extra.
 
     pickled: Callable[[object], bytes] = dumps
@@ -112,31 +105,3 @@ def _finished(results: Sequence[DoneT | _Failed]) -> list[DoneT]:
             raise result.error
         finished.append(result)
     return finished
-
-
-@contextlib.contextmanager
-def reporting(done: Callable[[], int], progress: Progress | None) -> Iterator[None]:
-    """Call `progress` with what `done` rises by, while the body runs and at its end."""
-    if progress is None:
-        yield
-        return
-    reported, clock, is_over = 0, SystemClock(), threading.Event()
-
-    def report() -> None:
-        nonlocal reported
-        now = done()
-        progress(now - reported)
-        reported = now
-
-    def repeat() -> None:
-        while not clock.wait(is_over, _PROGRESS_INTERVAL_S):
-            report()
-
-    thread = threading.Thread(target=repeat, name="strandline-progress", daemon=True)
-    start_thread(thread)
-    try:
-        yield
-    finally:
-        is_over.set()
-        thread.join()
-        report()

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from strandline.clock import SystemClock
 from strandline.log import TopicName
 from strandline.opening import open_log
-from strandline.spark.jobs.speed import Stopwatch, per_second
-from strandline.spark.jobs.tasks import Progress, run_each
+from strandline.spark.jobs.progress import Progress, Stopwatch, per_second
+from strandline.spark.jobs.tasks import run_each
 from strandline.spark.log_urls import spark_url
 from strandline.tiering import CopiedSegment, SegmentCatalogue, TierReport, open_store
 from strandline.tiering.compacting import GRACE_S
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TierJobReport:
-    """What a run over a topic came to."""
+    """The result of a run over a topic."""
 
     done: TierReport
     seconds: float
@@ -56,7 +56,7 @@ def tier(
     """Do what `strandline.tiering.tier` does, an object in each task, copied or merged.
 
     Every step goes through the segment catalogue, so that workers, other runs of this and
-    readers may be about meanwhile, and a run that was killed is gone on with by the next.
+    readers may work at the same time, and the next run continues one that was killed.
     """
     piece_records = check_whole("piece_records", piece_records, 1)
     include_open, delta = check_flag("include_open", include_open), check_flag("delta", delta)

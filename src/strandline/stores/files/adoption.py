@@ -1,4 +1,4 @@
-"""Going on in the present epoch, in the place of another process."""
+"""Continuing the present epoch in place of another process."""
 
 from strandline.log.store import dropped
 from strandline.stores.files.manifest import LockIdentity, Manifest

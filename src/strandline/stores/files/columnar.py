@@ -53,6 +53,11 @@ def check_compression(name: object) -> Compression | None:
     raise InvalidError("a compression is 'zstd', 'lz4' or None", compression=name)
 
 
+def compression_of(flags: int) -> Compression | None:
+    """Return how a frame with these flags is compressed."""
+    return next((name for name, (flag, _) in _CODECS.items() if flags & flag), None)
+
+
 def frame_schema(kind: ValueKind, flags: int) -> pa.Schema:
     """Return the columns of a frame."""
     return _SCHEMAS[kind is ValueKind.EVENT, bool(flags & IS_MIXED)]

@@ -101,7 +101,7 @@ class CompiledLane:
         self._files.clear()
 
     def keep_last(self, files: PartitionFiles) -> None:
-        """Spare readers of this process the read of what was just written."""
+        """Save readers of this process the read of what was just written."""
         last = self.lane.last_frame()
         if last is not None:
             position, base, stop, crc, content = last

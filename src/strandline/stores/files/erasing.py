@@ -10,13 +10,11 @@ import pyarrow as pa
 from strandline.log.erased import size_of_tombstone, tombstone
 from strandline.log.history import EventBody
 from strandline.log.store import Erased
-from strandline.stores.files.columnar import Compression, encode_batch, frame_schema
+from strandline.stores.files.columnar import compression_of, encode_batch, frame_schema
 from strandline.stores.files.entries import Entry, entries_of
 from strandline.stores.files.frame import (
     HAS_TERMS,
-    IS_LZ4,
     IS_MIXED,
-    IS_ZSTD,
     LAG_UNKNOWN,
     NO_HEADERS,
     ROWS,
@@ -25,18 +23,44 @@ from strandline.stores.files.frame import (
     encode_terms,
     split_terms,
 )
+from strandline.stores.files.keys import FileKeys
 from strandline.stores.files.manifest import StoredSegment
 from strandline.stores.files.partition_writer import PartitionWriter
 from strandline.stores.files.place import SEGMENTS, Place
 from strandline.stores.files.rewriting import begin_rewrite, write_segment
 from strandline.stores.files.segment import SegmentFile
 from strandline.stores.files.syncing import failing
+from strandline.stores.files.topics import TopicEntry
 from strandline.values import ValueKind
 
+_decode_names = msgspec.json.Decoder(list[str]).decode
 _encode = msgspec.msgpack.Encoder().encode
 
 Noting = Callable[[Sequence[str]], None]
 """Notes, durably, which files are to be removed; none once they are."""
+
+
+class ErasedFiles:
+    """Files that an erasure of a partition has still to remove, kept by a key of the topic."""
+
+    def __init__(self, keys: FileKeys, topic: TopicEntry, partition: int) -> None:
+        self._keys = keys
+        self._topic = topic
+        self._key = f"erasing/{partition}"
+
+    def load(self) -> Sequence[str]:
+        """Return those that an erasure has noted and not removed."""
+        raw = self._keys.get(self._topic, self._key)
+        return [] if raw is None else _decode_names(raw)
+
+    def note(self, names: Sequence[str]) -> None:
+        """Note files that are to be removed, besides those noted before; none once they are."""
+        raw = self._keys.get(self._topic, self._key)
+        if not names:
+            self._keys.remove(self._topic, self._key)
+            return
+        known = [] if raw is None else _decode_names(raw)
+        self._keys.put(self._topic, self._key, msgspec.json.encode(sorted({*known, *names})), raw)
 
 
 def count(store: PartitionWriter, key: str) -> int:
@@ -188,7 +212,7 @@ class _Rewriting:
         else:
             mixed = frame.flags & IS_MIXED
             batch = _batch(entries, self._place.kind, mixed)
-            flags, packed = encode_batch(batch, mixed, _compression(frame.flags))
+            flags, packed = encode_batch(batch, mixed, compression_of(frame.flags))
             body = bytes(packed)
         if terms is None:
             return flags, body
@@ -216,9 +240,3 @@ def _batch(entries: Sequence[Entry], kind: ValueKind, mixed: int) -> pa.RecordBa
         columns.append(bodies)
     arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def _compression(flags: int) -> Compression | None:
-    if flags & IS_ZSTD:
-        return "zstd"
-    return "lz4" if flags & IS_LZ4 else None

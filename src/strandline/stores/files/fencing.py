@@ -1,4 +1,4 @@
-"""What becomes of a writer after a newer one has taken its partition over."""
+"""What a writer raises after a newer one has taken its partition over."""
 
 from strandline.stores.files.place import Place
 from strandline.values import ClosedError, FailedError, UnknownError

@@ -90,7 +90,7 @@ def follower(files: PartitionFiles, start: int) -> "Follower | None":
 
 
 def keep(files: PartitionFiles, stored: StoredSegment, place: tuple[int, int], new: Frozen) -> None:
-    """Spare readers the read of what this process has just written.
+    """Save readers the read of what this process has just written.
 
     `place` is its first offset, and where it begins in the segment.
     """

@@ -13,10 +13,10 @@ from uuid import UUID
 
 import msgspec
 
+from strandline.stores.file_errors import missing_key
 from strandline.stores.files import checked
 from strandline.stores.files.root import Root, locked
 from strandline.stores.files.topics import KEYS, FileTopics, TopicEntry
-from strandline.stores.missing_key import missing_key
 from strandline.values import CorruptError
 
 KIND = "key"

@@ -75,7 +75,7 @@ class Lane:
         self._written_beside = self._coordinator.written_beside
 
     def _follow_rounds(self, store: PartitionWriter) -> None:
-        """Learn of rounds of syncing that the core has done by itself."""
+        """Take over the rounds of syncing that the core has done by itself."""
         durable = self._coordinator.stages[1]
 
         def synced(end: int) -> None:

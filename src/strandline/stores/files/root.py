@@ -12,13 +12,13 @@ import msgspec
 from strandline.clock import Clock
 from strandline.io import Io
 from strandline.locks import holding
-from strandline.log.numbers import check_lock_timeout
 from strandline.log.open_state import OpenState
 from strandline.stores.disk_reserve import DiskReserve
 from strandline.stores.file_errors import unavailable
 from strandline.stores.files import checked
 from strandline.stores.open_file import OpenFile
 from strandline.values import NO_LOG, InvalidError, Mode, UnavailableError
+from strandline.values.arguments import check_lock_timeout
 
 KIND = "log"
 IDENTITY = "strandline"

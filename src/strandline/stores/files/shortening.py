@@ -3,12 +3,15 @@
 import msgspec
 import pyarrow as pa
 
-from strandline.stores.files.columnar import Compression, decode_batch, encode_batch, own_timestamps
+from strandline.stores.files.columnar import (
+    compression_of,
+    decode_batch,
+    encode_batch,
+    own_timestamps,
+)
 from strandline.stores.files.frame import (
     HAS_TERMS,
-    IS_LZ4,
     IS_MIXED,
-    IS_ZSTD,
     LAG_UNKNOWN,
     ROWS,
     AppendIdentity,
@@ -62,11 +65,7 @@ def _columns(
 ) -> tuple[int, bytes, int]:
     batch = decode_batch(kind, frame.flags, body)
     last_us = own_timestamps(batch, frame.flags, frame.timestamp_us)[count - 1]
-    compression: Compression | None = None
-    if frame.flags & IS_ZSTD:
-        compression = "zstd"
-    elif frame.flags & IS_LZ4:
-        compression = "lz4"
+    compression = compression_of(frame.flags)
     flags, kept = encode_batch(batch.slice(0, count), frame.flags & IS_MIXED, compression)
     return flags, bytes(kept), last_us
 

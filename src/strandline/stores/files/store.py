@@ -17,7 +17,6 @@ from strandline.log.holders import LogHolder
 from strandline.log.identities import IdentityState
 from strandline.log.local_watch import LocalWatch
 from strandline.log.metrics import StoreMetrics
-from strandline.log.numbers import check_whole
 from strandline.log.ranges import ReadRange, check_range
 from strandline.log.results import TopicName
 from strandline.log.store import (
@@ -39,8 +38,7 @@ from strandline.stores.file_errors import translated
 from strandline.stores.files.beginning import begin_at, recognised
 from strandline.stores.files.columnar import check_compression
 from strandline.stores.files.dropping import fence_dropped, remove_directory
-from strandline.stores.files.erased_files import ErasedFiles
-from strandline.stores.files.erasing import count, erase
+from strandline.stores.files.erasing import ErasedFiles, count, erase
 from strandline.stores.files.following import follower, newest
 from strandline.stores.files.keys import AnswerT, FileKeys
 from strandline.stores.files.lane import Lanes
@@ -69,6 +67,7 @@ from strandline.values import (
     Tenant,
     TopicSettings,
 )
+from strandline.values.arguments import check_whole
 
 if TYPE_CHECKING:
     from strandline._core.core import Follower

@@ -6,8 +6,7 @@ import ssl
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
-from strandline.stores.tls_files import tls_context
-from strandline.stores.url_options import url_options
+from strandline.stores.addresses import tls_context, url_options
 from strandline.values import InvalidError
 
 LOG_DEFAULT: Final = "strandline"

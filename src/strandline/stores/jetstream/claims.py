@@ -75,14 +75,14 @@ class JetStreamClaims:
         return JetStreamClaim(self, subject)
 
     def release(self, subject: str) -> None:
-        """Let others have it."""
+        """Release it."""
         sequence = self._forget(subject)
         if sequence is not None:
             with contextlib.suppress(StrandlineError):
                 self._connection.run(self._keyed.remove(subject, sequence + 1))
 
     def release_soon(self, subject: str) -> None:
-        """Let others have it, without waiting until they can."""
+        """Release it, without waiting until that is done."""
         sequence = self._forget(subject)
         if sequence is not None:
             with contextlib.suppress(StrandlineError):

@@ -162,13 +162,13 @@ class NatsConnection:
             async with asyncio.timeout(seconds):
                 await asyncio.Event().wait()
 
-    async def api(self, name: str, body: object = None, tries: NatsTries | None = None) -> Any:
+    async def api(self, name: str, body: object = None) -> Any:
         """Return JetStream's answer to a request that may be repeated.
 
         ApiRefusedError if it refuses, UnavailableError if no answer comes.
         """
         payload = b"" if body is None else msgspec.json.encode(body)
-        tries = self.tries() if tries is None else tries
+        tries = self.tries()
         while True:
             try:
                 return await self.api_once(name, payload)

@@ -66,7 +66,7 @@ class PartitionIdentities:
         self._sequence = None
 
     def add(self, added: list[FrameIdentity], head: StreamHead) -> None:
-        """Take note of identities that this process has just stored in the frame after `head`."""
+        """Record identities that this process has just stored in the frame after `head`."""
         sequence = head.sequence + 1
         if added and self._sequence == head.identity_sequence and not self._folding.locked():
             self._fold(added)

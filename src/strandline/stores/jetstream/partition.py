@@ -134,12 +134,12 @@ class JetStreamPartition:
         return last
 
     def advance(self, head: StreamHead) -> None:
-        """Take note of an end that this process has brought about, or was notified of."""
+        """Record an end that this process has brought about, or was notified of."""
         if self._head is None or head.sequence >= self._head.sequence:
             self._head = head
 
     def on_frame(self, message: StoredMessage) -> int:
-        """Take note of a frame that the server announced; return where it ends."""
+        """Record a frame that the server announced; return where it ends."""
         frame = decode_frame(message, self.stream.name)
         known = self.known_head
         if known is not None and message.sequence > known.sequence:

@@ -19,7 +19,7 @@ from strandline.log.identities import IdentityState
 from strandline.log.local_watch import LocalWatch
 from strandline.log.loop_thread import LoopOutcome
 from strandline.log.metrics import StoreMetrics
-from strandline.log.ranges import ReadRange, check_range
+from strandline.log.ranges import ReadRange, ReadSpan, check_range
 from strandline.log.record_batches import record_batches
 from strandline.log.results import TopicName
 from strandline.log.store import AppendRequest, DroppedError, PartitionState, Trimmed
@@ -28,7 +28,6 @@ from strandline.stores.engine_lanes import EngineLanes
 from strandline.stores.engine_topic import EngineTopic
 from strandline.stores.frame_following import FrameFollower
 from strandline.stores.frame_marks import frame_history, frame_segments
-from strandline.stores.frame_pages import FrameSpan
 from strandline.stores.jetstream.address import SYSTEM_VARIABLE, parse_address
 from strandline.stores.jetstream.claims import JetStreamClaim, JetStreamClaims
 from strandline.stores.jetstream.connection import NatsConnection
@@ -197,13 +196,13 @@ class JetStreamStore:
 
     def _span(
         self, topic: EngineTopic, partition: int, wanted: ReadRange
-    ) -> tuple[FrameReader, FrameSpan]:
+    ) -> tuple[FrameReader, ReadSpan]:
         found = self._partition(topic, partition)
         marks, head, announced = self._connection.run(found.ends_for(wanted.start))
         public = marks.public(head, is_durable=self._is_durable)
         stop = check_range(wanted, public, marks.oldest, topic.topic, partition)
         reader = FrameReader(found, head, topic.settings.value_kind, announced)
-        return reader, FrameSpan(wanted.start, stop, wanted.bytes_max)
+        return reader, ReadSpan(wanted.start, stop, wanted.bytes_max)
 
     def history(self, topic: EngineTopic, partition: int, start: int, end: int | None) -> History:
         found = self._partition(topic, partition)

@@ -15,7 +15,7 @@ from strandline.stores.topic_ends import TopicEnd, topic_end
 from strandline.values import StrandlineError
 
 OnFrame: TypeAlias = "Callable[[TopicEnd, StoredMessage | None], int | None]"
-"""Takes note of an announced frame, None if it cannot be read; returns where it ends, or None if
+"""Records an announced frame, None if it cannot be read; returns where it ends, or None if
 that is not known."""
 
 #: An announcement can get lost with its connection.

@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
 from strandline.io import SystemIo, real_path
-from strandline.stores.url_options import url_options
+from strandline.stores.addresses import url_options
 from strandline.values import InvalidError
 
 PREFIX_DEFAULT: Final = "strandline"

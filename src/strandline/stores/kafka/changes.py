@@ -71,7 +71,7 @@ def decode_message(value: bytes, file: str, position: int) -> KeyedMessage | Non
 
 
 class AppliedChange(NamedTuple):
-    """What became of a change."""
+    """The outcome of a change."""
 
     is_applied: bool
     version: int
@@ -91,7 +91,7 @@ class KeyedState:
         self.snapshot: int = 0
 
     def apply(self, message: KeyedMessage | None, at: int, time_ms: int) -> AppliedChange:
-        """Take note of the message at a place, which the broker stored at this time."""
+        """Record the message at a place, which the broker stored at this time."""
         self.next = at + 1
         if message is None:
             return AppliedChange(is_applied=False, version=0)

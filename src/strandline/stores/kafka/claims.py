@@ -72,7 +72,7 @@ class KafkaClaims:
         return KafkaClaim(self, key)
 
     def release(self, key: str) -> None:
-        """Let others have it."""
+        """Release it."""
         if self._clients.state.is_inherited:
             return
         with self._lock:

@@ -27,7 +27,7 @@ def examine(url: str) -> Iterator[Examined]:
             about = "log"
             yield from _looked_at(clients, address)
         except StrandlineError as error:
-            yield Examined(about, "failed", "cannot be looked at", str(error))
+            yield Examined(about, "failed", "cannot be examined", str(error))
 
 
 def _looked_at(clients: KafkaClients, address: KafkaAddress) -> Iterator[Examined]:

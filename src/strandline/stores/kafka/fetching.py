@@ -47,7 +47,7 @@ class PooledConsumer:
             self.place = place
 
     def end(self, at: int, stop: int) -> None:
-        """Take note of where it is; it reads no further if nothing is left before `stop`."""
+        """Record where it is; it reads no further if nothing is left before `stop`."""
         self.next = at
         if at >= stop:
             self.consumer.unassign()
@@ -120,7 +120,7 @@ class FetchPool:
 
     @contextmanager
     def pooled(self, place: MessagePlace, at: int) -> Iterator[PooledConsumer]:
-        """Lend a consumer, one that would go on there if there is one."""
+        """Yield a consumer, one that would go on there if there is one."""
         pooled, is_good = self._taken(place, at), False
         try:
             yield pooled

@@ -56,7 +56,7 @@ class KafkaIdentities:
         return self._known
 
     def add(self, placed: PlacedFrame) -> None:
-        """Take note of a frame that this process has just stored."""
+        """Record a frame that this process has just stored."""
         with self.lock:
             if self._upto == placed.at == placed.frame.claim:
                 self._fold(placed)
@@ -71,7 +71,7 @@ class KafkaIdentities:
             return known.state()
 
     def set_saved(self) -> None:
-        """Take note that everything was stored in a checkpoint."""
+        """Record that everything was stored in a checkpoint."""
         self._unsaved = self._unsaved_bytes = 0
 
     def forget(self) -> None:

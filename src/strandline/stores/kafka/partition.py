@@ -150,7 +150,7 @@ class KafkaPartition:
         return PartitionEnd(end, NO_NAME, -1, 0, 0, self._new.anchor, 0, -1, -1)
 
     def fold(self, messages: Sequence[Message]) -> bool:
-        """Take note of messages that follow those that were seen; return whether the end moved."""
+        """Record messages that follow those that were seen; return whether the end moved."""
         frames = [placed_frame(each) for each in messages]
         with self._lock:
             before = self._end
@@ -162,7 +162,7 @@ class KafkaPartition:
         return has_moved
 
     def advance(self, placed: PlacedFrame) -> None:
-        """Take note of a frame that this process has stored."""
+        """Record a frame that this process has stored."""
         with self._lock:
             if self._end is not None and self._end.end == placed.at:
                 self._fold([placed])

@@ -1,7 +1,8 @@
 """One partition of a topic of Kafka's that other programs write. See design 0131."""
 
+import hashlib
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 from uuid import uuid5
 
 from confluent_kafka import Message as KafkaMessage
@@ -13,11 +14,21 @@ from strandline.stores.kafka.clients import KafkaClients
 from strandline.stores.kafka.errors import GoneError, MissingError, StaleError
 from strandline.stores.kafka.fetching import MessagePlace
 from strandline.stores.kafka.raw_fetching import RawPage
-from strandline.stores.kafka.raw_records import raw_record
 from strandline.stores.lost_answer import LostError
-from strandline.values import Epoch, Marks, Offset, Partition, Record, Topic, TrimmedError
+from strandline.values import (
+    Epoch,
+    Marks,
+    Offset,
+    Partition,
+    Record,
+    SourceMessage,
+    Topic,
+    TrimmedError,
+)
 
 R = TypeVar("R")
+
+_KEY_CHARACTERS_MAX: Final = 4096
 
 
 class RawPartition:
@@ -129,3 +140,32 @@ class RawPartition:
                 tries.rest(error)
             except LostError as error:
                 tries.rest(error)
+
+
+def raw_record(message: KafkaMessage) -> StoredRecord:
+    """Return a message as a record: its value, with key and headers as they are."""
+    found: Any = message.headers()
+    headers = tuple((str(name), value) for name, value in found or ())
+    key, value = _bytes(message.key()), _bytes(message.value())
+    body = SourceMessage(value, key, headers)
+    size = len(body) + len(key or b"") + sum(len(n) + len(v or b"") for n, v in headers)
+    # Without a time it is -1.
+    time_ms = max(0, message.timestamp()[1])
+    text = None if key is None else key_text(key)
+    offset = Offset(message.offset() or 0)
+    return StoredRecord(offset, time_ms * 1000, text, None, body, size, None)
+
+
+def key_text(key: bytes) -> str:
+    """Return a key as text: as it is in UTF-8, or in hexadecimal; a long one by its digest."""
+    try:
+        text = key.decode()
+    except UnicodeDecodeError:
+        text = "0x" + key.hex()
+    if len(text) > _KEY_CHARACTERS_MAX:
+        return "sha256:" + hashlib.sha256(key).hexdigest()
+    return text
+
+
+def _bytes(value: "str | bytes | None") -> bytes | None:
+    return value.encode() if isinstance(value, str) else value

@@ -17,7 +17,7 @@ from strandline.log.identities import IdentityState
 from strandline.log.local_watch import LocalWatch
 from strandline.log.loop_thread import LoopOutcome
 from strandline.log.metrics import StoreMetrics
-from strandline.log.ranges import ReadRange, check_range
+from strandline.log.ranges import ReadRange, ReadSpan, check_range
 from strandline.log.record_batches import record_batches, source_batches
 from strandline.log.results import TopicName
 from strandline.log.sources import check_has_no_holes
@@ -27,7 +27,6 @@ from strandline.stores.engine_lanes import EngineLanes
 from strandline.stores.engine_topic import EngineTopic
 from strandline.stores.frame_following import FrameFollower
 from strandline.stores.frame_marks import frame_history, frame_segments
-from strandline.stores.frame_pages import FrameSpan
 from strandline.stores.kafka.address import parse_address
 from strandline.stores.kafka.changes import KeyCondition, KeyedEntry, KeyPut
 from strandline.stores.kafka.claims import KafkaClaim, KafkaClaims
@@ -200,13 +199,13 @@ class KafkaStore:
 
     def _span(
         self, topic: EngineTopic, partition: int, wanted: ReadRange
-    ) -> tuple[KafkaFrameReader, FrameSpan]:
+    ) -> tuple[KafkaFrameReader, ReadSpan]:
         found = self._partition(topic, partition)
         marks, end = found.ends()
         public = marks.public(end, is_durable=self._is_durable)
         stop = check_range(wanted, public, marks.oldest, topic.topic, partition)
         reader = KafkaFrameReader(found, end, topic.settings.value_kind)
-        return reader, FrameSpan(wanted.start, stop, wanted.bytes_max)
+        return reader, ReadSpan(wanted.start, stop, wanted.bytes_max)
 
     def history(self, topic: EngineTopic, partition: int, start: int, end: int | None) -> History:
         check_has_no_holes(topic, "a history")

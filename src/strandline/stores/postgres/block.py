@@ -1,4 +1,4 @@
-"""One transaction of a caller's, and what its appends come to. See design 0097."""
+"""One transaction of a caller's, and the outcome of its appends. See design 0097."""
 
 import asyncio
 import contextlib
@@ -9,7 +9,7 @@ from uuid import UUID
 import psycopg
 from psycopg.rows import tuple_row
 
-from strandline.clock import Clock
+from strandline.clock import Clock, deadline_in
 from strandline.log.store import AppendRequest, Placement
 from strandline.stores.block_end import BlockEnd, still_open
 from strandline.stores.postgres.callers import CallersTransaction
@@ -36,7 +36,7 @@ class PostgresBlock:
 
     @contextlib.contextmanager
     def plain(self) -> Iterator[Connection]:
-        """Lend the connection to us, without what the caller has set to see rows its own way."""
+        """Yield the caller's connection, with the row and cursor classes that are used here."""
         connection = self.caller.connection()
         kept = connection.row_factory, connection.cursor_factory
         connection.row_factory = tuple_row
@@ -103,9 +103,7 @@ class PendingAppend:
 
     def wait(self, level: Durability = _WRITTEN, timeout_s: float | None = None) -> Placement:
         del level
-        self._block.over.wait(
-            self._clock, None if timeout_s is None else self._clock.monotonic() + timeout_s
-        )
+        self._block.over.wait(self._clock, deadline_in(self._clock, timeout_s))
         return self.result()
 
     async def wait_on_loop(

@@ -96,7 +96,7 @@ class PsycopgTransaction(BlockTransaction):
 
 
 class PooledTransaction:
-    """Implements CallersTransaction for a connection that a pool lends for the block."""
+    """Implements CallersTransaction for a connection of a pool, which it has for the block."""
 
     given: Any = None
 

@@ -10,7 +10,7 @@ import psycopg
 from strandline.log.claims import ConsumerPlace, claimed
 from strandline.stores.postgres.database import Connection, PostgresDatabase, lock_number
 from strandline.stores.postgres.errors import translated
-from strandline.stores.postgres.session_name import parse_session_name
+from strandline.stores.postgres.sessions import parse_session_name
 
 _IN_ERROR: Final = psycopg.pq.TransactionStatus.INERROR
 _HOLDER: Final = """
@@ -55,7 +55,7 @@ class PostgresClaims:
         return PostgresClaim(self, number)
 
     def release(self, number: int) -> None:
-        """Let others have it."""
+        """Release it."""
         with self._lock:
             self._held.discard(number)
             connection = self._connection
@@ -64,7 +64,7 @@ class PostgresClaims:
             with contextlib.suppress(psycopg.Error):
                 connection.execute("SELECT pg_advisory_unlock(%s)", (number,))
                 if self._database.is_pooled and not self._held:
-                    # The pooler lends the session to others again.
+                    # The pooler gives the session to other clients again.
                     connection.execute("COMMIT")
                     connection.close()
 
@@ -90,7 +90,7 @@ class PostgresClaims:
         return self._connection
 
     def _keep_session(self, connection: Connection) -> None:
-        """Keep the session that a pooler lends, with its locks, by a transaction that goes on."""
+        """Keep the session of a pooler, with its locks, by a transaction that stays open."""
         if self._database.is_pooled:
             connection.execute("BEGIN")
             connection.execute("SET LOCAL idle_in_transaction_session_timeout = 0")

@@ -22,7 +22,7 @@ from strandline.log.store import Capabilities, Reach
 from strandline.stores.postgres.arrays import register_arrays
 from strandline.stores.postgres.errors import translate, translated
 from strandline.stores.postgres.schema import FORMAT, MIGRATIONS
-from strandline.stores.postgres.session_name import session_name
+from strandline.stores.postgres.sessions import session_name
 from strandline.values import (
     Durability,
     InvalidError,
@@ -86,9 +86,9 @@ class PostgresDatabase:
         self.state: Final = OpenState()
         self._lock = threading.Lock()
         self._statements: dict[LiteralString, LiteralString] = {}
-        #: Which life of which cluster this is: another one may have lost what was acknowledged.
+        #: Which timeline of which cluster this is: another one may lack what was acknowledged.
         self.timeline: str = ""
-        #: Whether a pooler lends a session for each transaction, so that nothing may be left in it.
+        #: Whether a pooler assigns a session for each transaction: nothing may be left in it.
         self.is_pooled: bool = False
         # Without the pool, which tries again for a while and does not say what is wrong.
         with self.connect() as connection, translated(self.url):
@@ -149,7 +149,7 @@ class PostgresDatabase:
 
     @contextlib.contextmanager
     def connection(self, timeout_s: float | None = None) -> Iterator[Connection]:
-        """Lend a connection, in autocommit; errors in the block are translated."""
+        """Yield a connection, in autocommit; errors in the block are translated."""
         connection = self.take(timeout_s)
         try:
             with translated(self.url):
@@ -159,14 +159,14 @@ class PostgresDatabase:
 
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[Connection]:
-        """Lend a connection that sees one moment, whatever is committed meanwhile."""
+        """Yield a connection that sees one moment, whatever is committed meanwhile."""
         with self.connection() as connection, connection.transaction():
             connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
             yield connection
 
     @contextlib.contextmanager
     def transaction(self, timeout_s: float | None = None) -> Iterator[Connection]:
-        """Lend a connection inside a transaction, which ends with the block."""
+        """Yield a connection inside a transaction, which ends with the block."""
         with self.connection(timeout_s) as connection, connection.transaction():
             self._set_locally(connection)
             yield connection
@@ -177,7 +177,7 @@ class PostgresDatabase:
         return self._set_locally(connection)
 
     def _set_locally(self, connection: Connection) -> "Callable[[], None]":
-        """Have this transaction committed durably, whichever session the pooler lends for it."""
+        """Have this transaction committed durably, whichever session the pooler assigns to it."""
         if not self.is_pooled:
             return _nothing
         found = connection.execute(_LOCALLY, (f"{self.lock_timeout_ms}ms",))

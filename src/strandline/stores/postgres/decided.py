@@ -1,4 +1,4 @@
-"""What an append comes to, which is final once its transaction is over."""
+"""The outcome of an append, which is final once its transaction is over."""
 
 from copy import copy
 
@@ -18,7 +18,7 @@ class NotStoredError(Exception):
 
 
 class Decided:
-    """What an append comes to: final once its transaction is over."""
+    """The outcome of an append: final once its transaction is over."""
 
     __slots__ = ("error", "placement", "request")
 
@@ -29,7 +29,7 @@ class Decided:
         self.error: StrandlineError | None = None
 
     def refuse(self, error: StrandlineError) -> None:
-        """Take note that nothing of it was stored."""
+        """Record that nothing of it was stored."""
         self.error = copy(error)
         if isinstance(self.error, UnavailableError):
             self.error.write = self.request

@@ -314,7 +314,7 @@ class LaneDelta:
             each.placement = self._admit(each.request)
 
     def refuse(self, error: StrandlineError) -> None:
-        """Give up on everything, of which nothing was stored."""
+        """Fail every write that is queued or decided: nothing of them was stored."""
         for each in self._decided:
             each.refuse(error)
 

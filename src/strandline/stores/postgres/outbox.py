@@ -47,7 +47,7 @@ class PostgresOutbox:
         return block if block is not None and block.over.is_mine else None
 
     def joined(self) -> "contextlib.AbstractContextManager[Connection] | None":
-        """Return what lends the connection of this thread's block; None outside of any."""
+        """Return what provides the connection of this thread's block; None outside of any."""
         block = self.own_block()
         return None if block is None else self._lent(block)
 

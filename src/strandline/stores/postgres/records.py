@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 from strandline.log.draft import load
 from strandline.log.draft_columns import event_columns
 from strandline.log.history import Body, EventBody
-from strandline.log.ranges import count_within
+from strandline.log.ranges import ReadSpan, count_within
 from strandline.log.record_lists import PlacedDrafts, StoredRecord
 from strandline.log.store import dropped
 from strandline.stores.postgres.database import Connection, PostgresDatabase
@@ -45,14 +45,6 @@ _FIRST_PAGE: Final = (
 )
 
 
-class RecordSpan(NamedTuple):
-    """What one call reads: [start, end), within a limit; None is no limit."""
-
-    start: int
-    end: int
-    bytes_max: int | None = None
-
-
 class SeenEnds(NamedTuple):
     """The ends of a partition as a statement saw them."""
 
@@ -71,7 +63,7 @@ class PostgresRecords:
         self.partition: Final = Partition(partition)
         self.slot: Final = topic.slots[partition]
 
-    def records(self, span: RecordSpan, begin: Sequence[StoredRecord] = ()) -> Iterator[Record]:
+    def records(self, span: ReadSpan, begin: Sequence[StoredRecord] = ()) -> Iterator[Record]:
         """Yield the records of `span`, which begins with these if there are any."""
         name, kind, partition = self._topic.topic.name, self._kind, self.partition
         for page in self.pages(span, begin):
@@ -82,7 +74,7 @@ class PostgresRecords:
                 )
 
     def pages(
-        self, span: RecordSpan, begin: Sequence[StoredRecord] = ()
+        self, span: ReadSpan, begin: Sequence[StoredRecord] = ()
     ) -> Iterator[Sequence[StoredRecord]]:
         """Yield the entries of `span` in lists of a bounded size."""
         start, left = span.start, span.bytes_max

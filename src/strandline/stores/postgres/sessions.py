@@ -1,12 +1,19 @@
-"""Which processes have a log open, as the server knows them."""
+"""Sessions of the server: their names, which say what process has which log open."""
 
+import hashlib
+import os
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from strandline.log.claims import host_name
 from strandline.log.holders import LogHolder
-from strandline.stores.postgres.database import Connection
-from strandline.stores.postgres.session_name import log_tag, parse_session_name
 
+if TYPE_CHECKING:
+    from strandline.stores.postgres.database import Connection
+
+PREFIX: Final = "strandline "
+_BYTES_MAX: Final = 63
+_PARTS: Final = 4
 _SESSIONS: Final = """
     SELECT application_name, (extract(epoch FROM min(backend_start)) * 1000000)::bigint
     FROM pg_stat_activity
@@ -14,7 +21,36 @@ _SESSIONS: Final = """
     GROUP BY application_name ORDER BY 2, 1"""
 
 
-def sessions(connection: Connection, schema: str) -> Sequence[LogHolder]:
+class SessionName(NamedTuple):
+    """What the `application_name` of a session says."""
+
+    pid: int
+    log: str
+    """Of which schema it is, shortened; empty in sessions of earlier versions."""
+    host: str
+
+
+def session_name(schema: str) -> str:
+    """Return the name of this process's sessions with the log in a schema."""
+    whole = f"{PREFIX}{os.getpid()} {log_tag(schema)} {host_name()}"
+    return whole.encode()[:_BYTES_MAX].decode(errors="ignore")
+
+
+def log_tag(schema: str) -> str:
+    """Return what tells the logs of a database apart."""
+    return hashlib.sha256(schema.encode()).hexdigest()[:8]
+
+
+def parse_session_name(text: str) -> SessionName | None:
+    """Return what a name says; None if it is that of another program."""
+    parts = text.split(" ", _PARTS - 1)
+    if not text.startswith(PREFIX) or len(parts) < _PARTS - 1 or not parts[1].isdecimal():
+        return None
+    log = parts[2] if len(parts) == _PARTS else ""
+    return SessionName(int(parts[1]), log, parts[-1])
+
+
+def sessions(connection: "Connection", schema: str) -> Sequence[LogHolder]:
     """Return each process with the log in a schema once, since its first session that is open."""
     found = []
     for name, since_us in connection.execute(_SESSIONS):

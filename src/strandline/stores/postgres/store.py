@@ -15,7 +15,7 @@ from strandline.log.identities import IdentityState
 from strandline.log.local_watch import LocalWatch
 from strandline.log.metrics import StoreMetrics
 from strandline.log.moved import add_identities, check_unused
-from strandline.log.ranges import ReadRange, check_range
+from strandline.log.ranges import ReadRange, ReadSpan, check_range
 from strandline.log.record_batches import record_batches
 from strandline.log.results import TopicName
 from strandline.log.selecting_store import RecordBound
@@ -44,7 +44,7 @@ from strandline.stores.postgres.partition_head import (
     load_partition,
     lock_partition,
 )
-from strandline.stores.postgres.records import PostgresRecords, RecordSpan, SeenEnds
+from strandline.stores.postgres.records import PostgresRecords, SeenEnds
 from strandline.stores.postgres.removing import RecordRemoval
 from strandline.stores.postgres.selecting import first_meeting
 from strandline.stores.postgres.sessions import sessions
@@ -219,7 +219,7 @@ class PostgresStore:
             wanted.start, most if wanted.end is None else min(most, wanted.end)
         )
         stop = self._stop(topic, partition, wanted, seen)
-        return records.records(RecordSpan(wanted.start, stop, wanted.bytes_max), page)
+        return records.records(ReadSpan(wanted.start, stop, wanted.bytes_max), page)
 
     def _stop(
         self,
@@ -250,11 +250,11 @@ class PostgresStore:
 
     def _span(
         self, topic: PostgresTopic, partition: int, wanted: ReadRange
-    ) -> tuple[PostgresRecords, RecordSpan]:
+    ) -> tuple[PostgresRecords, ReadSpan]:
         with self._database.connection() as connection:
             row = self._row(connection, topic, partition)
         stop = self._stop(topic, partition, wanted, row)
-        return PostgresRecords(self._database, topic, partition), RecordSpan(
+        return PostgresRecords(self._database, topic, partition), ReadSpan(
             wanted.start, stop, wanted.bytes_max
         )
 
@@ -271,7 +271,7 @@ class PostgresStore:
                 anchor = records.first(connection, low - 1).value
         pieces = (
             Piece([each], each.value)
-            for page in records.pages(RecordSpan(low, high))
+            for page in records.pages(ReadSpan(low, high))
             for each in page
         )
         return History(Partition(partition), low, high, chain, anchor, settings.proof, pieces)

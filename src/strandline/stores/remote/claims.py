@@ -47,7 +47,7 @@ class RemoteLeases:
         return RemoteClaim(self, lease)
 
     def release(self, lease: str) -> None:
-        """Let others have it."""
+        """Release it."""
         with self._lock:
             if self._held.pop(lease, None) is None or self._connection.state.is_inherited:
                 return

@@ -14,6 +14,7 @@ import msgspec
 from strandline.clock import Clock
 from strandline.log import wire
 from strandline.log.open_state import OpenState
+from strandline.stores.addresses import tls_context
 from strandline.stores.remote.errors import (
     TransportError,
     WireProblem,
@@ -21,7 +22,6 @@ from strandline.stores.remote.errors import (
     is_ending,
     problem_in,
 )
-from strandline.stores.tls_files import tls_context
 from strandline.values import InvalidError, UnavailableError
 from strandline.values.arguments import check_text
 
@@ -207,7 +207,7 @@ def _tls(url: str, ca: str | None) -> ssl.SSLContext:
         return tls_context(ca)
     if ca is not None:
         raise InvalidError("tls_ca is for a server at https:", url=url)
-    # It trusts no one, and is never used: those of the system take long to load.
+    # It has no trusted authorities, and is never used: those of the system take long to load.
     return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 

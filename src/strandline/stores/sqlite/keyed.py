@@ -7,7 +7,7 @@ and not a key that was never put. Only a new key and a removed one change that t
 import sqlite3
 from collections.abc import Mapping
 
-from strandline.stores.missing_key import missing_key
+from strandline.stores.file_errors import missing_key
 from strandline.stores.sqlite.checksum import check_row, row_crc
 from strandline.stores.sqlite.topics import SqliteTopic
 from strandline.values import CorruptError

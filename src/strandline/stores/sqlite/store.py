@@ -19,7 +19,6 @@ from strandline.log.identities import IdentityState
 from strandline.log.local_watch import LocalWatch
 from strandline.log.metrics import StoreMetrics
 from strandline.log.moved import add_identities, check_unused
-from strandline.log.numbers import check_lock_timeout
 from strandline.log.ranges import ReadRange, check_range
 from strandline.log.record_batches import record_batches
 from strandline.log.results import TopicName
@@ -72,6 +71,7 @@ from strandline.values import (
     TopicSettings,
     UnavailableError,
 )
+from strandline.values.arguments import check_lock_timeout
 
 
 class SqliteStore:

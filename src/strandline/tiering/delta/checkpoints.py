@@ -16,7 +16,7 @@ _logger = logging.getLogger("strandline")
 
 
 def require_deltalake() -> ModuleType:
-    """Return deltalake; InvalidError with the extra that brings it if it is missing."""
+    """Return deltalake; InvalidError with the extra that installs it if it is missing."""
     with needing("deltalake", "delta"):
         import deltalake  # noqa: PLC0415 - An extra.
         import deltalake.exceptions  # noqa: PLC0415 - As above.

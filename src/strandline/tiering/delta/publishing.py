@@ -1,4 +1,4 @@
-"""Brings the Delta table of a topic in line with the segment catalogue."""
+"""Updates the Delta table of a topic from the segment catalogue."""
 
 import logging
 from collections.abc import Container, Iterable, Mapping, Sequence
@@ -158,7 +158,7 @@ class _Table:
     def _run(self, place: UserPartition, known: Container[str]) -> list[CopiedSegment]:
         """Return finished copies that lie in the table's folder and follow each other.
 
-        Files that are not `known` to be there are looked at.
+        Files that are not `known` to be there are examined.
         """
         if self._catalogue.deletion(place) is not None:
             return []

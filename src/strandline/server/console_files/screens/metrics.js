@@ -44,7 +44,7 @@ export async function show(root, context) {
       samples = (await get("/v1/metrics/history", context.signal)).samples;
     } catch (error) {
       if (!(error instanceof Problem) || error.status !== 403) throw error;
-      charts.replaceChildren(empty("This token may not see the metrics", "It takes a token of no tenant, for all topics: strandline token create --scope read,metrics"));
+      charts.replaceChildren(empty("This token may not see the metrics", "It takes a token without a tenant, for all topics: strandline token create --scope read,metrics"));
       return;
     }
     chooseSpan();

@@ -8,24 +8,24 @@ from collections.abc import Callable
 from strandline.clock import Clock, Timer
 
 
-class Alarm:
-    """Calls `ring` on the loop at each moment that was requested. For the loop's thread."""
+class SharedTimer:
+    """Calls `fire` on the loop at each moment that was requested. For the loop's thread."""
 
-    def __init__(self, clock: Clock, ring: Callable[[], None]) -> None:
+    def __init__(self, clock: Clock, fire: Callable[[], None]) -> None:
         self._clock = clock
-        self._ring = ring
+        self._fire = fire
         self._loop = asyncio.get_running_loop()
         self._due: list[float] = []
         self._timer: Timer | None = None
         self._set_for = float("inf")
 
-    def ring_in(self, delay_s: float) -> None:
-        """Ring once after `delay_s`."""
+    def fire_in(self, delay_s: float) -> None:
+        """Fire once after `delay_s`."""
         heapq.heappush(self._due, self._clock.monotonic() + delay_s)
         self._set()
 
     def close(self) -> None:
-        """Ring no more."""
+        """Fire no more."""
         self._due.clear()
         self._cancel()
 
@@ -44,9 +44,9 @@ class Alarm:
 
     def _call(self) -> None:
         with contextlib.suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._go_off)
+            self._loop.call_soon_threadsafe(self._fire_due)
 
-    def _go_off(self) -> None:
+    def _fire_due(self) -> None:
         now = self._clock.monotonic()
         is_due = False
         while self._due and self._due[0] <= now:
@@ -55,7 +55,7 @@ class Alarm:
         self._cancel()
         self._set()
         if is_due:
-            self._ring()
+            self._fire()
 
 
 async def wait_until(clock: Clock, done: asyncio.Event, timeout_s: float | None) -> bool:
@@ -63,13 +63,13 @@ async def wait_until(clock: Clock, done: asyncio.Event, timeout_s: float | None)
     if timeout_s is None:
         return await done.wait()
     over = asyncio.Event()
-    alarm = Alarm(clock, over.set)
-    alarm.ring_in(timeout_s)
+    timer = SharedTimer(clock, over.set)
+    timer.fire_in(timeout_s)
     waits = [asyncio.ensure_future(done.wait()), asyncio.ensure_future(over.wait())]
     try:
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        alarm.close()
+        timer.close()
         for wait in waits:
             wait.cancel()
     return done.is_set()

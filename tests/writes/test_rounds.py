@@ -3,8 +3,7 @@
 import asyncio
 from typing import cast
 
-from strandline.writes.loop_rounds import LoopRounds
-from strandline.writes.rounds import Rounds
+from strandline.writes.rounds import LoopRounds, Rounds
 
 
 class Ended:
@@ -20,7 +19,7 @@ def test_a_task_is_woken_by_the_round_that_it_waits_for() -> None:
         first, second = tasks.future(1), tasks.future(2)
 
         rounds.ended = 1
-        tasks.ring()
+        tasks.notify()
         await first
         assert not second.done()
 

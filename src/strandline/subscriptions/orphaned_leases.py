@@ -1,4 +1,4 @@
-"""Leases of a work queue whose member is gone, settled by what identifies them. See design 0100."""
+"""Leases of a work queue whose member has ended, settled by their identity. See design 0100."""
 
 from strandline.clock import Clock
 from strandline.log import Log, parts_of
@@ -16,8 +16,8 @@ def member_id(consumer: SharedConsumer) -> str:
     return consumer._member  # noqa: SLF001 - Of the same room.
 
 
-class LeftLeases:
-    """What a member of a work queue has left: its deliveries, each by its record and count.
+class OrphanedLeases:
+    """What a member of a work queue left unsettled: its deliveries, by record and count.
 
     As long as no other member has taken a record, it is settled as by the member itself.
     """

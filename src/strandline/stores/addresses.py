@@ -1,0 +1,47 @@
+"""What addresses of servers have in common: options in their query, and files for TLS."""
+
+import ssl
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import parse_qsl
+
+from strandline.values import InvalidError
+
+
+def url_options(
+    query: str, given: Mapping[str, Any], known: frozenset[str], server: str
+) -> dict[str, Any]:
+    """Return the options of both; InvalidError for one that is in both, or that is not known."""
+    named: dict[str, Any] = dict(parse_qsl(query, keep_blank_values=True))
+    if strange := sorted(named.keys() - known):
+        raise InvalidError(
+            f"a URL of a {server} has no such options", options=strange, known=sorted(known)
+        )
+    for name, value in given.items():
+        if value is not None:
+            if name in named:
+                raise InvalidError("this is in the URL, too, give it once", option=name)
+            named[name] = value
+    return named
+
+
+def tls_context(
+    ca: str | None = None, certificate: str | None = None, private_key: str | None = None
+) -> ssl.SSLContext:
+    """Return how to speak TLS with a server whose certificate `ca` has signed.
+
+    Without `ca` the authorities of the system are trusted. `certificate` is the client's own.
+    InvalidError for files that cannot be used.
+    """
+    try:
+        context = ssl.create_default_context(cafile=ca)
+        if certificate is not None:
+            context.load_cert_chain(certificate, private_key)
+    except (OSError, ssl.SSLError) as error:
+        raise InvalidError(
+            "the files for TLS cannot be read, check tls_ca, tls_cert and tls_key",
+            tls_ca=ca,
+            tls_cert=certificate,
+            reason=str(error),
+        ) from error
+    return context
