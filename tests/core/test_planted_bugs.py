@@ -42,6 +42,7 @@ BUGS = [
     Bug("a failed sync counts", "lead", "synced.step == DONE", "1"),
     Bug("what is durable is not told to others", "tell_durable", "write_mark(...)", "DONE"),
     Bug("another epoch is not noticed", "is_same", "is_sealed(...) && _ && _", "1"),
+    Bug("a thread does not wait for a round", "wait_for_round", "waited == ENDED && _", "0"),
     Bug("written is durable to tasks", "receipt_is_reached", "commit_is_ended(...)", "1"),
     Bug("watchers are not notified", "announce_end", "!is_watched", "1"),
     Bug("an append is not counted", "append_value", "appender->appends++", "0"),

@@ -4,6 +4,7 @@
  * threads that wait here and threads that wait in Python take turns. A thread that waits here
  * leads a round, or blocks until one has ended, without the interpreter's lock: it is `mutex`
  * that guards the fields, and no thread waits for the interpreter's lock while it holds it.
+ * Threads are woken after it was released, and need it no more if their round has ended.
  */
 #include "group_commit.h"
 #include <errno.h>
@@ -13,7 +14,7 @@
  * a partition does. What was written to a tail that is not any more is lost with it. */
 static const double LOOK_S = 0.01;
 
-/* --- the parts of a wait, all with `mutex` held --- */
+/* --- with `mutex` held --- */
 
 /* Whether it was woken in this time. */
 bool commit_block(GroupCommit *commit, pthread_cond_t *woken, int ms) {
@@ -33,20 +34,33 @@ bool commit_block(GroupCommit *commit, pthread_cond_t *woken, int ms) {
 #endif
 }
 
-/* Let the lock go, and have one of those who still wait lead the next round. */
-void commit_let_go(GroupCommit *commit) {
+int64_t commit_let_go(GroupCommit *commit) {
     commit->is_busy = false;
-    pthread_cond_signal(&commit->ended_round[0]);
-    pthread_cond_signal(&commit->ended_round[1]);
+    wake_word_change(&commit->changed[0]);
+    wake_word_change(&commit->changed[1]);
     pthread_cond_broadcast(&commit->freed);
+    return commit->ended;
 }
 
 void commit_end_round(GroupCommit *commit) {
-    commit->ended = commit->begun;
-    pthread_cond_broadcast(&commit->ended_round[commit->ended & 1]);
+    /* Atomic, as threads that were woken read it without `mutex`. */
+    __atomic_store_n(&commit->ended, commit->begun, __ATOMIC_RELEASE);
 }
 
-/* Sync for all who wait; false if that is left to Python. Lets go of `mutex` meanwhile. */
+/* --- without it --- */
+
+void commit_wake(GroupCommit *commit, int64_t ended) {
+    /* Who leads first: the disk has nothing to do until then. */
+    wake_word_wake(&commit->changed[(ended + 1) & 1], 1);
+    wake_word_wake(&commit->changed[ended & 1], WAKE_ALL);
+}
+
+bool commit_is_ended(const GroupCommit *commit, int64_t turn) {
+    return __atomic_load_n(&commit->ended, __ATOMIC_ACQUIRE) >= turn;
+}
+
+/* Sync for all who wait; false if that is left to Python. `mutex` is held when it is called,
+ * and not when it returns. */
 static bool lead(GroupCommit *commit) {
     commit->is_busy = true;
     /* Before the tail is read: what is written from now on waits for the next round. */
@@ -68,7 +82,9 @@ static bool lead(GroupCommit *commit) {
         commit->begun--;
         if (synced.is_sync_lost) commit->error = synced.error;
     }
-    commit_let_go(commit);
+    int64_t ended = commit_let_go(commit);
+    pthread_mutex_unlock(&commit->mutex);
+    commit_wake(commit, ended);
     return synced.step == DONE;
 }
 
@@ -76,31 +92,35 @@ static bool lead(GroupCommit *commit) {
 
 typedef enum { ENDED, NOT_YET, NOT_HERE } Waited;
 
+/* Lead a round, or block until there is something to look at; ENDED also if it may have. */
+static Waited take_turn(GroupCommit *commit, int64_t turn) {
+    WakeWord *changed = &commit->changed[turn & 1];
+    pthread_mutex_lock(&commit->mutex);
+    bool is_here = commit->place && !commit->is_closed && !commit->error;
+    if (commit->ended < turn && is_here && !commit->is_busy) return lead(commit) ? ENDED : NOT_HERE;
+    bool blocks = commit->ended < turn && is_here;
+    /* Whatever changes from here on changes this. */
+    uint32_t seen = wake_word_value(changed);
+    pthread_mutex_unlock(&commit->mutex);
+    if (!blocks) return is_here ? ENDED : NOT_HERE;
+    return wake_word_wait(changed, seen, SIGNALS_MS) ? ENDED : NOT_YET;
+}
+
 /* Without the interpreter's lock. */
 static Waited wait_for_round(GroupCommit *commit, int64_t turn) {
-    Waited waited = NOT_HERE;
+    Waited waited = ENDED;
+    __atomic_add_fetch(&commit->waiting, 1, __ATOMIC_RELAXED);
+    while (waited == ENDED && !commit_is_ended(commit, turn)) waited = take_turn(commit, turn);
+    __atomic_sub_fetch(&commit->waiting, 1, __ATOMIC_RELAXED);
+    /* A thread that is woken as its round ends takes no mutex. */
+    if (LIKELY(waited == ENDED)) return ENDED;
     pthread_mutex_lock(&commit->mutex);
-    commit->waiting++;
-    for (;;) {
-        if (commit->ended >= turn) {
-            waited = ENDED;
-            break;
-        }
-        bool is_here = commit->place && !commit->is_closed && !commit->error;
-        if (!is_here) break;
-        if (!commit->is_busy) {
-            if (!lead(commit)) break;
-        } else if (!commit_block(commit, &commit->ended_round[turn & 1], SIGNALS_MS)
-                   && commit->ended < turn) {
-            waited = NOT_YET;
-            break;
-        }
-    }
-    commit->waiting--;
     /* This thread may have been the one that was woken to lead. */
-    if (waited != ENDED && !commit->is_busy) commit_let_go(commit);
+    bool may_lead = !commit->is_busy;
+    int64_t ended = may_lead ? commit_let_go(commit) : 0;
     pthread_mutex_unlock(&commit->mutex);
-    return waited;
+    if (may_lead) commit_wake(commit, ended);
+    return commit_is_ended(commit, turn) ? ENDED : waited;
 }
 
 /* Raise the watermark to an epoch. One step to all other threads: no Python code runs. */
@@ -153,11 +173,4 @@ int64_t commit_turn(GroupCommit *commit, int64_t epoch) {
     int64_t turn = commit->begun + 1;
     pthread_mutex_unlock(&commit->mutex);
     return turn;
-}
-
-bool commit_is_ended(GroupCommit *commit, int64_t turn) {
-    pthread_mutex_lock(&commit->mutex);
-    bool is_ended = commit->ended >= turn;
-    pthread_mutex_unlock(&commit->mutex);
-    return is_ended;
 }

@@ -2,7 +2,7 @@
 #ifndef STRANDLINE_GROUP_COMMIT_H
 #define STRANDLINE_GROUP_COMMIT_H
 #include "lane.h"
-#include <pthread.h>
+#include "wake_word.h"
 
 /* Where a partition is synced. Not changed once it is made. */
 typedef struct {
@@ -35,15 +35,17 @@ typedef struct {
     SyncPlace *place; /* NULL until Python has synced. Replaced by the holder of the lock only. */
     pthread_mutex_t mutex;
     /* Those who wait for a round block on the one of its parity: there are no more than two
-     * rounds that are waited for. `freed` is for those who want the lock. */
-    pthread_cond_t ended_round[2], freed;
-    /* From here on guarded by `mutex`. */
+     * rounds that are waited for. They change with `mutex` held, after what they tell of. */
+    WakeWord changed[2];
+    pthread_cond_t freed; /* For those who want the lock. */
+    int waiting;          /* Atomic: how many wait for a round. */
+    /* From here on guarded by `mutex`; `ended` is also read without it. */
     int64_t begun, ended, told;
     int64_t durable;                 /* An offset. */
     int64_t written_epoch, durable_epoch;
     double sync_s;
     double looked_at; /* When a round has last looked at the tail's place. */
-    int waiting, error;
+    int error;
     bool is_busy, is_closed;
 } GroupCommit;
 
@@ -54,14 +56,17 @@ extern PyType_Spec group_commit_spec;
 
 /* Return the round that makes durable what was written before this call, after `epoch`. */
 int64_t commit_turn(GroupCommit *commit, int64_t epoch);
-bool commit_is_ended(GroupCommit *commit, int64_t turn);
+bool commit_is_ended(const GroupCommit *commit, int64_t turn);
 /* Return once the round has ended: 1; 0 if Python has to see to it; -1 with an exception.
  * The interpreter's lock is released meanwhile. */
 int commit_wait(GroupCommit *commit, int64_t turn);
 
 /* For who holds `mutex`: block for a while, whether or not it is woken; end the round that has
- * begun; let the lock go, and have one of those who still wait lead the next round. */
+ * begun; let the lock go, and return the last round that has ended, for `commit_wake`. */
 bool commit_block(GroupCommit *commit, pthread_cond_t *woken, int ms);
 void commit_end_round(GroupCommit *commit);
-void commit_let_go(GroupCommit *commit);
+int64_t commit_let_go(GroupCommit *commit);
+/* For who let it go and has released `mutex`: wake those whose round has ended, and one of those
+ * who still wait, to lead the next. */
+void commit_wake(GroupCommit *commit, int64_t ended);
 #endif

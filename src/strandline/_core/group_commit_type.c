@@ -13,10 +13,9 @@ static void prepare_locks(GroupCommit *commit) {
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
 #endif
     pthread_mutex_init(&commit->mutex, NULL);
-    pthread_cond_init(&commit->ended_round[0], &attributes);
-    pthread_cond_init(&commit->ended_round[1], &attributes);
     pthread_cond_init(&commit->freed, &attributes);
     pthread_condattr_destroy(&attributes);
+    for (int each = 0; each < 2; each++) wake_word_prepare(&commit->changed[each]);
 }
 
 static PyObject *commit_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
@@ -61,7 +60,7 @@ static void commit_dealloc(GroupCommit *commit) {
     PyObject_GC_UnTrack(commit);
     commit_clear(commit);
     pthread_mutex_destroy(&commit->mutex);
-    for (int each = 0; each < 2; each++) pthread_cond_destroy(&commit->ended_round[each]);
+    for (int each = 0; each < 2; each++) wake_word_end(&commit->changed[each]);
     pthread_cond_destroy(&commit->freed);
     ((freefunc)PyType_GetSlot(type, Py_tp_free))(commit);
     Py_DECREF(type);
@@ -86,18 +85,14 @@ static PyObject *commit_renew(GroupCommit *commit, PyObject *unused) {
     Py_RETURN_NONE;
 }
 
-static void wake_all(GroupCommit *commit) {
-    pthread_cond_broadcast(&commit->ended_round[0]);
-    pthread_cond_broadcast(&commit->ended_round[1]);
-    pthread_cond_broadcast(&commit->freed);
-}
-
 static PyObject *commit_close(GroupCommit *commit, PyObject *unused) {
     (void)unused;
     pthread_mutex_lock(&commit->mutex);
     commit->is_closed = true;
-    wake_all(commit);
+    for (int each = 0; each < 2; each++) wake_word_change(&commit->changed[each]);
+    pthread_cond_broadcast(&commit->freed);
     pthread_mutex_unlock(&commit->mutex);
+    for (int each = 0; each < 2; each++) wake_word_wake(&commit->changed[each], WAKE_ALL);
     Py_RETURN_NONE;
 }
 
@@ -134,8 +129,9 @@ static PyObject *commit_acquire(GroupCommit *commit, PyObject *args) {
 static PyObject *commit_release(GroupCommit *commit, PyObject *unused) {
     (void)unused;
     pthread_mutex_lock(&commit->mutex);
-    commit_let_go(commit);
+    int64_t ended = commit_let_go(commit);
     pthread_mutex_unlock(&commit->mutex);
+    commit_wake(commit, ended);
     Py_RETURN_NONE;
 }
 
@@ -152,7 +148,10 @@ static PyObject *commit_end(GroupCommit *commit, PyObject *unused) {
     pthread_mutex_lock(&commit->mutex);
     commit_end_round(commit);
     commit->told = commit->ended;
+    WakeWord *changed = &commit->changed[commit->ended & 1];
+    wake_word_change(changed);
     pthread_mutex_unlock(&commit->mutex);
+    wake_word_wake(changed, WAKE_ALL);
     Py_RETURN_NONE;
 }
 
@@ -226,7 +225,8 @@ typedef enum { BEGUN, ENDED_ROUNDS, WAITING } Counted;
 
 static PyObject *commit_counted(GroupCommit *commit, void *which) {
     pthread_mutex_lock(&commit->mutex);
-    const int64_t counts[] = {commit->begun, commit->ended, commit->waiting};
+    const int64_t counts[] = {commit->begun, commit->ended,
+                              __atomic_load_n(&commit->waiting, __ATOMIC_RELAXED)};
     pthread_mutex_unlock(&commit->mutex);
     return PyLong_FromLongLong(counts[(Counted)(intptr_t)which]);
 }

@@ -135,8 +135,10 @@ _FLAGS: dict[OpenMode, int] = {
 }
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _CANNOT_ALLOCATE = {errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS}
-#: A write of so much is begun to be stored at once.
+#: A write of so much is begun to be stored at once, and so is what smaller ones have come to.
 _WRITEBACK_BYTES = 4 << 20
+#: From here up to that, having the disk begin costs more than it gains (design 0134).
+_SMALL_BYTES = 1 << 20
 _BOOT_ID_BYTES = 8
 _BOOT_ID_TEXT_MAX = 64
 
@@ -193,9 +195,14 @@ class SystemIo:
         if written != len(data):
             rest = memoryview(data).cast("B")[written:]
             self._pwrite_rest(fd, rest, offset + written)
-        if IS_COMPILED and written >= _WRITEBACK_BYTES:
+        end = offset + written
+        if IS_COMPILED and offset // _WRITEBACK_BYTES != end // _WRITEBACK_BYTES:
             # The disk works while the next piece is made, and a sync finds little left.
-            start_writeback(fd, offset, len(data))
+            if written >= _WRITEBACK_BYTES:
+                start_writeback(fd, offset, len(data))
+            elif written < _SMALL_BYTES:
+                begun = offset // _WRITEBACK_BYTES * _WRITEBACK_BYTES
+                start_writeback(fd, begun, end - begun)
 
     def size(self, fd: int, /) -> int:
         """See Io."""

@@ -115,17 +115,12 @@ class Channel(Generic[W, R]):
         for, with UnknownError for a write that was taken and whose outcome is
         unknown. Must not be called from an event loop.
         """
-        if not self._drain.epoch & SAMPLE_MASK and self._begins_sample():
-            return self._measured(write, level, timeout_s)
-        return self._write_at_once(write, level, timeout_s)
-
-    def _write_at_once(
-        self, write: W, level: Durability, timeout_s: float | None
-    ) -> WriteReceipt[R]:
         # The short path: where nothing is in the way, the write is applied and
         # flushed right here, with no queue, no hand-off and no wait. Each call
         # counts here, so what `run` and `Stage.attempt` do is spelled out.
         drain, written = self._drain, self._written
+        if not drain.epoch & SAMPLE_MASK and self._begins_sample():
+            return self._measured(write, level, timeout_s)
         if not drain.attempt:
             return self._write_queued(write, level, timeout_s)
         flushes = False
@@ -153,10 +148,10 @@ class Channel(Generic[W, R]):
             drain.pass_on()
             written.wake_next()
             raise
-        if receipt is None:
-            return self._write_queued(write, level, timeout_s)
-        if level is not _APPLIED and (level is _DURABLE or not is_written or receipt.error):
-            self._wait(receipt, level, timeout_s)
+        if receipt is None or (
+            level is not _APPLIED and (level is _DURABLE or not is_written or receipt.error)
+        ):
+            return self._write_slowly(write, receipt, level, timeout_s)
         return receipt
 
     def try_write(self, write: W, timeout_s: float | None = None) -> WriteReceipt[R]:
@@ -348,6 +343,19 @@ class Channel(Generic[W, R]):
             self.withdraw(item)
             raise
         return item.receipt
+
+    def _write_slowly(
+        self,
+        write: W,
+        receipt: WriteReceipt[R] | None,
+        level: Durability,
+        timeout_s: float | None,
+    ) -> WriteReceipt[R]:
+        """Do what the short path has left: all of it, or the wait for `level`."""
+        if receipt is None:
+            return self._write_queued(write, level, timeout_s)
+        self._wait(receipt, level, timeout_s)
+        return receipt
 
     def _wait(self, receipt: WriteReceipt[R], level: Durability, timeout_s: float | None) -> None:
         try:
