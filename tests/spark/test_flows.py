@@ -150,6 +150,10 @@ def test_files_become_records_once(
         assert numbers(log, "orders") == sorted([*range(170), *range(150, 170)])
         with pytest.raises(sl.InvalidError, match="no such files"):
             jobs.backfill(spark, tmp_path / "none", url, "orders", **options)
+        fine = pa.table({"at": pa.array([1], pa.timestamp("ns"))})
+        parquet.write_table(fine, tmp_path / "nanoseconds.parquet")
+        with pytest.raises(sl.InvalidError, match=r"does not read these files.*NANOS"):
+            jobs.backfill(spark, tmp_path / "nanoseconds.parquet", url, "orders", **options)
 
 
 PLAIN = "'order' AS kind, name AS key, to_json(struct(*)) AS payload"

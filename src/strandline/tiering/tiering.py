@@ -68,7 +68,10 @@ def tier(
                 run.compact(place, compact_bytes)
         # Before anything is evicted: the only copy of a record is never out of the table,
         # where other programs would take it for waste.
-        run.publish(places, is_wanted=delta)
+        if run.publish(places, is_wanted=delta):
+            for place in places:
+                run.copy(place, piece_records, include_open=include_open, is_table=delta)
+            run.publish(places, is_wanted=delta)
         for place in places:
             run.evict(place, local_age_s, local_bytes)
         run.remove_merged(places, grace_s)

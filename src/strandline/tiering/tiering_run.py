@@ -120,12 +120,35 @@ class TieringRun:
 
     # --- the table ---
 
-    def publish(self, places: Sequence[UserPartition], *, is_wanted: bool) -> None:
-        """Have the topic's Delta table hold what the tier does, if there is one, or is to be."""
+    def publish(self, places: Sequence[UserPartition], *, is_wanted: bool) -> bool:
+        """Have the topic's Delta table hold what the tier does, if there is one, or is to be.
+
+        Returns whether copies have to be made again, since their objects were lost.
+        """
         topic = places[0].named()
-        if is_wanted or has_table(self._store, topic):
-            every = topic_places(self._log, self._catalogue, topic)
-            publish(self._log, self._catalogue, every, self._store, self._clock)
+        if not is_wanted and not has_table(self._store, topic):
+            return False
+        every = topic_places(self._log, self._catalogue, topic)
+        lost = publish(self._log, self._catalogue, every, self._store, self._clock)
+        return self._forget(every, lost) if lost else False
+
+    def _forget(self, places: Sequence[UserPartition], first: Sequence[CopiedSegment]) -> bool:
+        """Drop the copies that were lost, and whose records the log has; say if there are any.
+
+        Beside the first one of a partition, those after it of which there is no object.
+        """
+        there = set(self._store.list(topic_folder(places[0].named())))
+        lost = []
+        for begin in first:
+            start = max(begin.start, self._local(begin.place))
+            for each in self._catalogue.current(begin.place):
+                is_suspect = each.id == begin.id or each.name not in there
+                is_ours = each.store == self._store.url and each.start >= start
+                if is_ours and is_suspect and self._fault(each) is not None:
+                    lost.append(each)
+        self.report.damaged += len(lost)
+        self._retire(places, lost)
+        return bool(lost)
 
     # --- copying ---
 

@@ -58,3 +58,64 @@ def test_columns_of_several_batches_that_differ_in_case_alone_are_refused(tmp_pa
 
         assert log.evict("t", 0, 0) == 1
         assert offsets_of(table_of(log, tmp_path)) == [0]
+
+
+STRUCT = pa.array([{"a": 1}])
+TYPES = {
+    "integers, then texts": (pa.array([1]), pa.array(["x"])),
+    "texts, then integers": (pa.array(["1"]), pa.array([2])),
+    "integers, then floats": (pa.array([2**53 + 1]), pa.array([0.5])),
+    "floats, then integers": (pa.array([0.5]), pa.array([2**53 + 1])),
+    "dates, then texts": (pa.array([1], pa.date32()), pa.array(["2026-01-02"])),
+    "times with a zone, then without": (
+        pa.array([1], pa.timestamp("us", "UTC")),
+        pa.array([1], pa.timestamp("us")),
+    ),
+    "lists of others": (pa.array([[1]]), pa.array([["x"]])),
+    "another struct": (STRUCT, pa.array([{"b": 1}])),
+    "a struct, then integers": (STRUCT, pa.array([1])),
+    "decimals that each lack digits": (
+        pa.array([1], pa.decimal128(10, 2)),
+        pa.array([1], pa.decimal128(11, 4)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_a_column_of_two_types_is_refused_and_not_evicted(tmp_path: Path, name: str) -> None:
+    before, now = TYPES[name]
+    with log_over(tmp_path) as log:
+        log.create_topic("t", value_kind="batch")
+        log.append("t", pa.record_batch([before], names=["a"]))
+        tabled(log)
+        log.append("t", pa.record_batch([now], names=["a"]))
+
+        with pytest.raises(InvalidError, match="of these two none holds the other's values"):
+            tabled(log)
+
+        assert log.evict("t", 0, 0) == 1
+        assert table_of(log, tmp_path).to_pyarrow_table()["a"].to_pylist() == before.to_pylist()
+
+
+@pytest.mark.parametrize(
+    ("narrow", "wide"),
+    [
+        (pa.int32(), pa.int64()),
+        (pa.float32(), pa.float64()),
+        (pa.uint32(), pa.uint64()),
+        (pa.decimal128(10, 2), pa.decimal128(12, 3)),
+    ],
+    ids=str,
+)
+def test_a_column_is_as_wide_as_the_widest_in_either_order(
+    tmp_path: Path, narrow: pa.DataType, wide: pa.DataType
+) -> None:
+    for topic, kinds in (("t", (narrow, wide)), ("u", (wide, narrow))):
+        with log_over(tmp_path / topic) as log:
+            log.create_topic("t", value_kind="batch")
+            for kind in kinds:
+                log.append("t", pa.record_batch([pa.array([7], kind)], ["a"]))
+                tabled(log)
+
+            column = table_of(log, tmp_path / topic).to_pyarrow_table()["a"]
+            assert [int(value) for value in column.to_pylist()] == [7, 7]

@@ -167,4 +167,6 @@ def _schema(
         raise InvalidError("this is no schema", schema=given, reason=reason) from error
     except AnalysisException as error:
         reason = root_cause(str(error))
-        raise InvalidError("there are no such files", files=path, reason=reason) from error
+        is_there = error.getCondition() not in ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA")
+        what = "Spark does not read these files" if is_there else "there are no such files"
+        raise InvalidError(what, files=path, reason=reason) from error

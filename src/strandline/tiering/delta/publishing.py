@@ -57,11 +57,11 @@ def publish(
     places: Sequence[UserPartition],
     store: ObjectStore,
     clock: Clock,
-) -> int | None:
+) -> Sequence[CopiedSegment]:
     """Have the table hold what the catalogue has of these partitions, all of one topic.
 
-    Returns the version that was committed; None if there was nothing to change. Any number
-    of processes may do so at once.
+    Returns of each partition the first copy that is missing or damaged, if one is: neither
+    it nor what follows is in the table. Any number of processes may do so at once.
     InvalidError for what a Delta table cannot hold; UnavailableError if others keep committing.
     """
     table = _Table(log, catalogue, places, commit_store(store), clock)
@@ -72,10 +72,10 @@ def publish(
         catalogue.refresh()
         actions = table.changes(snapshot)
         if not actions:
-            return None
+            return table.lost
         if table.log.commit(snapshot.version + 1, actions):
             checkpoint(store, table.folder, snapshot.version + 1)
-            return snapshot.version + 1
+            return table.lost
     raise UnavailableError("other processes keep committing to this Delta table, try again")
 
 
@@ -99,10 +99,13 @@ class _Table:
         self.folder = topic_folder(self._topic)
         self._application = f"strandline-{self._topic.id}"
         self._footers: dict[str, Footer | None] = {}
+        #: The copies at which the table ends, as `changes` has found them.
+        self.lost: list[CopiedSegment] = []
         self.log = TransactionLog(store, self.folder, self._application)
 
     def changes(self, snapshot: Snapshot) -> list[Mapping[str, Any]]:
         """Return the commit that follows a snapshot; nothing if it is as it should be."""
+        self.lost = []
         # Of what another program has committed nothing is taken over: neither columns, nor
         # that a file is there.
         known = {} if snapshot.foreign else snapshot.files
@@ -177,6 +180,7 @@ class _Table:
                     "restore it from a copy of the store, or tier again if the log has its records",
                     segment.location,
                 )
+                self.lost.append(segment)
                 break
             found.append(segment)
         return found

@@ -1,5 +1,6 @@
 """The columns of a Delta table, from those of the objects."""
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -28,6 +29,10 @@ _PRIMITIVE: Final = {
     pa.timestamp("us", "UTC"): "timestamp",
     pa.timestamp("us"): "timestamp_ntz",
 }
+_WHOLE: Final = ("byte", "short", "integer", "long")
+_DIGITS: Final = (3, 5, 10, 19)
+_FLOATS: Final = ("float", "double")
+_DECIMAL: Final = re.compile(r"decimal\((\d+),(-?\d+)\)")
 
 
 def table_schema(found: Iterable[pa.Schema]) -> pa.Schema:
@@ -110,7 +115,8 @@ class TableColumns:
 
         Objects of older versions keep what they have: newer types are wider ones. Fields of
         payloads may be declared again with any type; one that no column can have leaves.
-        InvalidError for names that differ in case alone.
+        InvalidError for names that differ in case alone, and for types of other columns of
+        which none holds the other's values.
         """
         before = [] if self.text is None else msgspec.json.decode(self.text)["fields"]
         known = {each["name"]: each for each in before}
@@ -122,12 +128,30 @@ class TableColumns:
                 known |= {field["name"]: field for field in fields}
                 if not fields:
                     known.pop(FIELDS, None)
-            elif earlier is None or _width(each["type"]) >= _width(earlier["type"]):
+            elif earlier is None:
                 known[each["name"]] = each
+            else:
+                known[each["name"]] = _widened(earlier, each)
         fields = list(known.values())
         _check_names(fields)
         text = msgspec.json.encode({"type": "struct", "fields": fields}).decode()
         return TableColumns(text, frozenset(apart))
+
+
+def _widened(earlier: Any, now: Any) -> Any:
+    """Return the column as it is now, as wide as it was; InvalidError if no type holds both."""
+    before, after = earlier["type"], now["type"]
+    if before == after or _holds(after, before):
+        return now
+    if _holds(before, after):
+        return {**now, "type": before}
+    raise InvalidError(
+        "a column of a Delta table has one type, and of these two none holds the other's values; "
+        "append it under another name, or delete the folder _delta_log and tier without delta",
+        column=now["name"],
+        before=before,
+        now=after,
+    )
 
 
 def _check_names(fields: Sequence[Any]) -> None:
@@ -137,8 +161,8 @@ def _check_names(fields: Sequence[Any]) -> None:
         other = known.setdefault(each["name"].lower(), each["name"])
         if other != each["name"]:
             raise InvalidError(
-                "columns of a Delta table differ in more than case; rename one of these, or tier "
-                "without delta",
+                "columns of a Delta table differ in more than case; rename one of these, or delete "
+                "the folder _delta_log, if it is there, and tier without delta",
                 column=each["name"],
                 other=other,
             )
@@ -171,14 +195,25 @@ def _common(before: Any, now: Any, path: tuple[str, ...], apart: set[str]) -> An
         return {"type": "struct", "fields": fields} if fields else None
     if before == now:
         return before
-    whole = ("byte", "short", "integer", "long")
-    if before in whole and now in whole:
-        return max(before, now, key=whole.index)
+    if before in _WHOLE and now in _WHOLE:
+        return max(before, now, key=_WHOLE.index)
     return None
 
 
-def _width(kind: Any) -> int:
-    order = ("byte", "short", "integer", "long", "float", "double")
-    if isinstance(kind, str) and kind.startswith("decimal("):
-        return int(kind[8:-1].split(",")[0])
-    return order.index(kind) if kind in order else 0
+def _holds(wide: Any, narrow: Any) -> bool:
+    """Whether a type that is another one has all of its values."""
+    if not isinstance(wide, str) or not isinstance(narrow, str):
+        return False
+    for order in (_WHOLE, _FLOATS):
+        if wide in order and narrow in order:
+            return order.index(wide) > order.index(narrow)
+    new, old = _digits(wide), _digits(narrow)
+    return new is not None and old is not None and new[0] >= old[0] and new[1] >= old[1]
+
+
+def _digits(kind: str) -> tuple[int, int] | None:
+    """Return how many digits a decimal, or an integer as one, has before and after the point."""
+    if kind in _WHOLE:
+        return _DIGITS[_WHOLE.index(kind)], 0
+    found = _DECIMAL.fullmatch(kind)
+    return found and (int(found[1]) - int(found[2]), int(found[2]))
