@@ -16,7 +16,7 @@ Take = Callable[[sl.Consumer], list[int]]
 
 
 def one_by_one(billing: sl.Consumer) -> list[int]:
-    seen = []
+    seen: list[int] = []
     while (delivery := billing.next(timeout_s=0)) is not None:
         billing.nack(delivery, delay_s=DELAY_S)
         seen.append(delivery.record.offset)
@@ -24,7 +24,7 @@ def one_by_one(billing: sl.Consumer) -> list[int]:
 
 
 def together(billing: sl.Consumer) -> list[int]:
-    seen = []
+    seen: list[int] = []
     while deliveries := billing.fetch(max_records=ROOM, timeout_s=0):
         for delivery in deliveries:
             billing.nack(delivery, delay_s=DELAY_S)
@@ -49,7 +49,7 @@ def test_what_was_nacked_with_a_delay_leaves_room_for_the_next(
         assert take(billing) == list(range(TOTAL))
 
         clock.advance(DELAY_S)
-        again = []
+        again: list[int] = []
         while (delivery := billing.next(timeout_s=0)) is not None:
             billing.ack(delivery)
             again.append(delivery.record.offset)

@@ -272,8 +272,9 @@ class Deliveries:
             by_partition: dict[int, list[int]] = {}
             for record in self._gathered:
                 by_partition.setdefault(record.partition, []).append(record.offset)
-            for partition, offsets in by_partition.items():
-                self._counting.count_many(partition, offsets)
+            if by_partition:
+                self._counting.count_many(by_partition)
+            for partition in by_partition:
                 if partition in self._outstanding:
                     self._waiting.pause_if_full(self._outstanding[partition], partition)
             self._made.extend(self._deliver_many(by_partition))
