@@ -188,6 +188,13 @@ def acknowledge_each(log: Log, count: int) -> Call:
     return consume
 
 
+def fetch_from_each_partition(log: Log, count: int) -> Call:
+    log.create_topic("t", partitions=count // 4)
+    log.append_many("t", events(count))
+    consumer = log.consumer("t", "billing")
+    return lambda: consumer.fetch(max_records=count, timeout_s=5)
+
+
 def trim(log: Log, count: int) -> Call:
     filled(log, count)
     return lambda: log.trim("t", 0, count - 1)
@@ -278,7 +285,7 @@ CASES: dict[str, Case] = {
         *(append_columns, append_bytes_with_keys, append_once, append_again, append_sequences),
         *(append_with_proof, append_within_retention, subscribe_to_topics, receipts),
         *(receipts_of_repeats, receipts_of_many_partitions, read, read_in_pages),
-        *(read_batches, verify, subscribe, acknowledge_each),
+        *(read_batches, verify, subscribe, acknowledge_each, fetch_from_each_partition),
         *(trim, trim_each, topics, drop_topics, consumers, publish, replay, fold, transact),
     )
 }

@@ -18,6 +18,7 @@ from strandline.testing import FaultyIo
 from strandline.values import Event, FullError, UnknownError
 
 CHILD = Path(__file__).with_name("full_disk_child.py")
+OPENING = Path(__file__).with_name("full_disk_opening.py")
 
 
 def event(number: int, size: int = 10) -> Event:
@@ -175,6 +176,20 @@ def test_on_a_disk_that_is_full_consumers_ack_and_trim_and_drop_make_room(
     )
 
     assert ran.stdout.split() == ["acked", "trimmed", "dropped"], ran.stderr
+    assert ran.returncode == 0, ran.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("url", ["file:{}/log", "sqlite:{}/log.db"])
+def test_opening_on_a_disk_that_others_have_filled_raises_what_says_so(
+    mount: Path, url: str
+) -> None:
+    command = [sys.executable, str(OPENING), url.format(mount), str(mount / "rest")]
+
+    ran = subprocess.run(
+        in_small_mount(mount, command), capture_output=True, check=False, text=True, timeout=300
+    )
+
     assert ran.returncode == 0, ran.stderr
 
 

@@ -114,17 +114,19 @@ class Counting:
         with self.lock:
             return self._is_one_isolated()
 
-    def count_many(self, partition: int, offsets: Sequence[int]) -> None:
-        """Count first deliveries that are about to be made together, in one note."""
-        outstanding = self.outstanding[partition]
+    def count_many(self, by_partition: Mapping[int, Sequence[int]]) -> None:
+        """Count first deliveries that are about to be made together, each partition in one note."""
         with self.lock:
             is_alone = False
             if self._deliveries_max is not None:
-                is_alone = len(offsets) == 1 and not any(n.in_flight() for n in self._each())
+                is_one = sum(map(len, by_partition.values())) == 1
+                is_alone = is_one and not any(each.in_flight() for each in self._each())
                 for each in () if is_alone else self._each():
                     each.share()
-            outstanding.begin_many(offsets, alone=is_alone)
-            outstanding.is_noted = False
+            for partition, offsets in by_partition.items():
+                outstanding = self.outstanding[partition]
+                outstanding.begin_many(offsets, alone=is_alone)
+                outstanding.is_noted = False
         self._note_all()
 
     def begin_alone(self, record: Record) -> None:

@@ -187,6 +187,7 @@ class Deliveries:
                 self._counting.check_alone(record, allowed)
             if allowed is not None or not attempts.is_suspect:
                 self._counting.count(record)
+            self._waiting.pause_if_full(outstanding, record.partition)
             self._on_its_way = self._deliver(outstanding, record)
 
     def wait_s(self, deadline: float | None) -> float:
@@ -271,8 +272,11 @@ class Deliveries:
             by_partition: dict[int, list[int]] = {}
             for record in self._gathered:
                 by_partition.setdefault(record.partition, []).append(record.offset)
-            for partition, offsets in by_partition.items():
-                self._counting.count_many(partition, offsets)
+            if by_partition:
+                self._counting.count_many(by_partition)
+            for partition in by_partition:
+                if partition in self._outstanding:
+                    self._waiting.pause_if_full(self._outstanding[partition], partition)
             self._made.extend(self._deliver_many(by_partition))
             self._gathered.clear()
             return bool(self._made)

@@ -71,6 +71,7 @@ class Outstanding:
         "_next",
         "_passed",
         "_reserved_end",
+        "_resting",
         "_settled",
         "_waits",
         "floor",
@@ -98,6 +99,8 @@ class Outstanding:
         """And not settled."""
         self._settled = OffsetRuns()
         self._delayed: set[int] = set()
+        self._resting: set[int] = set()
+        """Of what was delivered, what waits for the time of a nack that the log keeps."""
         self._waits: dict[int, int | None] = {}
         """Of what is delayed, what waits for a time: that of a nack, or None for its own."""
         self._passed = OffsetRuns()
@@ -129,7 +132,8 @@ class Outstanding:
 
     def __len__(self) -> int:
         # What is settled comes again after a crash, unless a gap in the log keeps it.
-        return len(self._delivered) + max(0, self._settled.count - self._kept.count)
+        given = len(self._delivered) - len(self._resting)
+        return given + max(0, self._settled.count - self._kept.count)
 
     def attempts(self, offset: int) -> Attempts:
         """Return how the record's deliveries have ended so far."""
@@ -286,8 +290,7 @@ class Outstanding:
             if offset < self.floor:
                 continue
             self._check_delivered(offset)
-            self._delayed.discard(offset)
-            self._waits.pop(offset, None)
+            self.end_delay(offset)
             self._in_flight.pop(offset, None)
             self._earlier.pop(offset, None)
             self._delivered.discard(offset)
@@ -355,6 +358,8 @@ class Outstanding:
         self._delayed.add(offset)
         if due_us is not None:
             self._waits[offset] = due_us
+            if offset in self._delivered:
+                self._resting.add(offset)
         self._in_flight.pop(offset, None)
         earlier = self.attempts(offset)
         self._earlier[offset] = replace(earlier, failed=earlier.failed + 1)
@@ -367,6 +372,7 @@ class Outstanding:
     def end_delay(self, offset: int) -> None:
         """The record's wait is over, if it was not settled meanwhile."""
         self._delayed.discard(offset)
+        self._resting.discard(offset)
         self._waits.pop(offset, None)
 
 

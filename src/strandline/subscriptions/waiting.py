@@ -147,7 +147,7 @@ class Waiting:
             outstanding.wait(offset)
             if is_first:
                 self._heap.add(Due(due_in(self._clock, POLL_S), partition, offset))
-        self._pause_if_full(outstanding, partition)
+        self.pause_if_full(outstanding, partition)
         return True
 
     def _is_behind_a_letter(self, blocked: BlockedKeys, record: Record) -> bool:
@@ -184,9 +184,10 @@ class Waiting:
         with self._lock:
             outstanding.wait(record.offset)
             self._heap.add(Due(due_us, record.partition, record.offset))
-        self._pause_if_full(outstanding, record.partition)
+        self.pause_if_full(outstanding, record.partition)
 
-    def _pause_if_full(self, outstanding: Outstanding, partition: int) -> None:
+    def pause_if_full(self, outstanding: Outstanding, partition: int) -> None:
+        """Read the partition no further while so many of it wait."""
         if outstanding.is_full_of_waiting and partition not in self.paused:
             offset = self._assignment.remove(partition)
             assert offset is not None

@@ -123,8 +123,11 @@ def connect(
         try:
             for pragma in _PRAGMAS:
                 connection.execute(f"PRAGMA {pragma}")
-        except BaseException:
+        except BaseException as error:
             connection.close()
+            if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_IOERR_SHMSIZE:
+                # The index of the write-ahead log, which the first connection makes.
+                raise FullError(path, str(error)) from error
             raise
     return connection
 

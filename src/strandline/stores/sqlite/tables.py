@@ -4,9 +4,10 @@ import sqlite3
 from uuid import UUID
 
 from strandline.io import Io
+from strandline.stores.disk_reserve import is_full
 from strandline.stores.sqlite.checksum import check_row, row_crc
 from strandline.stores.sqlite.schema import FORMAT_VERSION, TABLES
-from strandline.values import CorruptError, InvalidError
+from strandline.values import CorruptError, FullError, InvalidError, StrandlineError
 
 
 def check_is_file(io: Io, path: str) -> None:
@@ -24,8 +25,10 @@ def check_is_file(io: Io, path: str) -> None:
         raise InvalidError("this is a folder, name the database in it", path=path)
 
 
-def cannot_be_opened(path: str, error: OSError) -> InvalidError:
+def cannot_be_opened(path: str, error: OSError) -> StrandlineError:
     """Return the error for a file that the system does not let us open."""
+    if is_full(error):
+        return FullError(path, error.strerror or str(error))
     if isinstance(error, FileNotFoundError):
         return InvalidError(
             "the folder of this database is missing, create it first", path=path, reason=str(error)
