@@ -59,6 +59,12 @@ class Io(Protocol):
     def pwrite(self, fd: int, data: Buffer, offset: int, /) -> None:
         """Write all of `data` at `offset`; if it raises, any part may be written."""
 
+    def uncache(self, fd: int, length: int, offset: int, /) -> None:
+        """Let the system keep `length` bytes at `offset` in memory no longer.
+
+        A hint, for what is durable and is not read again: nothing changes but what is cached.
+        """
+
     def preallocate(self, fd: int, length: int, /) -> bool:
         """Make the file at least `length` bytes long, zeros at the end.
 
@@ -136,7 +142,7 @@ _FLAGS: dict[OpenMode, int] = {
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _CANNOT_ALLOCATE = {errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS}
 #: A write of so much is begun to be stored at once.
-_WRITEBACK_BYTES = 4 << 20
+_WRITEBACK_BYTES = 3 << 20
 _BOOT_ID_BYTES = 8
 _BOOT_ID_TEXT_MAX = 64
 
@@ -168,6 +174,9 @@ class SystemIo:
             self._extend(fd, length)
             return False
 
+        def uncache(self, fd: int, length: int, offset: int, /) -> None:
+            """See Io."""
+
     else:
         sync: Final = staticmethod(os.fdatasync)
 
@@ -181,6 +190,12 @@ class SystemIo:
                 self._extend(fd, length)
                 return False
             return True
+
+        def uncache(self, fd: int, length: int, offset: int, /) -> None:
+            """See Io."""
+            # Some file systems take no hints.
+            with contextlib.suppress(OSError):
+                os.posix_fadvise(fd, offset, length, os.POSIX_FADV_DONTNEED)
 
     def open(self, path: str, mode: OpenMode, /) -> int:
         """See Io."""
