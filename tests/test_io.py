@@ -175,6 +175,28 @@ def test_a_full_disk_is_not_taken_for_a_missing_feature(
     assert io.size(fd) == 0
 
 
+def test_what_is_no_longer_cached_can_still_be_read(io: Io, fd: int) -> None:
+    content = os.urandom(3 * 4096 + 1)
+    io.pwrite(fd, content, 0)
+    io.sync(fd)
+
+    io.uncache(fd, len(content) - 2, 1)
+
+    assert io.pread(fd, len(content), 0) == content
+
+
+@pytest.mark.skipif(not hasattr(os, "posix_fadvise"), reason="no such hint on this system")
+def test_a_file_system_that_takes_no_hints_is_no_error(
+    io: Io, fd: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "posix_fadvise", refuse_with(errno.EINVAL))
+    io.pwrite(fd, b"abc", 0)
+
+    io.uncache(fd, 3, 0)
+
+    assert io.pread(fd, 3, 0) == b"abc"
+
+
 def test_truncating_cuts_and_extends(io: Io, fd: int) -> None:
     io.pwrite(fd, b"abcdef", 0)
 

@@ -188,6 +188,9 @@ class Disk:
             put(self._own(inode), written, offset)
             self.journal.append(Write(inode, offset, written))
 
+    def uncache(self, fd: int, length: int, offset: int, /) -> None:
+        """See Io."""
+
     def preallocate(self, fd: int, length: int, /) -> bool:
         """See Io. Nothing is reserved: a write takes its space when it happens."""
         with self._lock:

@@ -59,6 +59,12 @@ class Io(Protocol):
     def pwrite(self, fd: int, data: Buffer, offset: int, /) -> None:
         """Write all of `data` at `offset`; if it raises, any part may be written."""
 
+    def uncache(self, fd: int, length: int, offset: int, /) -> None:
+        """Let the system keep `length` bytes at `offset` in memory no longer.
+
+        A hint, for what is durable and is not read again: nothing changes but what is cached.
+        """
+
     def preallocate(self, fd: int, length: int, /) -> bool:
         """Make the file at least `length` bytes long, zeros at the end.
 
@@ -135,10 +141,11 @@ _FLAGS: dict[OpenMode, int] = {
 }
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _CANNOT_ALLOCATE = {errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS}
-#: A write of so much is begun to be stored at once, and so is what smaller ones have come to.
-_WRITEBACK_BYTES = 4 << 20
-#: From here up to that, having the disk begin costs more than it gains (design 0134).
+#: A write of so much is begun to be stored at once (design 0134).
+_WRITEBACK_BYTES = 3 << 20
+#: What smaller writes than this have come to is begun at each step of the file.
 _SMALL_BYTES = 1 << 20
+_STEP_BYTES = 4 << 20
 _BOOT_ID_BYTES = 8
 _BOOT_ID_TEXT_MAX = 64
 
@@ -170,6 +177,9 @@ class SystemIo:
             self._extend(fd, length)
             return False
 
+        def uncache(self, fd: int, length: int, offset: int, /) -> None:
+            """See Io."""
+
     else:
         sync: Final = staticmethod(os.fdatasync)
 
@@ -184,6 +194,12 @@ class SystemIo:
                 return False
             return True
 
+        def uncache(self, fd: int, length: int, offset: int, /) -> None:
+            """See Io."""
+            # Some file systems take no hints.
+            with contextlib.suppress(OSError):
+                os.posix_fadvise(fd, offset, length, os.POSIX_FADV_DONTNEED)
+
     def open(self, path: str, mode: OpenMode, /) -> int:
         """See Io."""
         # Python itself adds O_CLOEXEC to every descriptor.
@@ -195,13 +211,12 @@ class SystemIo:
         if written != len(data):
             rest = memoryview(data).cast("B")[written:]
             self._pwrite_rest(fd, rest, offset + written)
-        end = offset + written
-        if IS_COMPILED and offset // _WRITEBACK_BYTES != end // _WRITEBACK_BYTES:
+        if IS_COMPILED and written >= _WRITEBACK_BYTES:
             # The disk works while the next piece is made, and a sync finds little left.
-            if written >= _WRITEBACK_BYTES:
-                start_writeback(fd, offset, len(data))
-            elif written < _SMALL_BYTES:
-                begun = offset // _WRITEBACK_BYTES * _WRITEBACK_BYTES
+            start_writeback(fd, offset, len(data))
+        elif IS_COMPILED and written < _SMALL_BYTES:
+            end, begun = offset + written, offset // _STEP_BYTES * _STEP_BYTES
+            if end >= begun + _STEP_BYTES:
                 start_writeback(fd, begun, end - begun)
 
     def size(self, fd: int, /) -> int:

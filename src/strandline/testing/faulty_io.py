@@ -189,6 +189,10 @@ class FaultyIo:
             lambda keep_bytes: self._inner.pwrite(fd, content[:keep_bytes], offset),
         )
 
+    def uncache(self, fd: int, length: int, offset: int, /) -> None:
+        """See Io. No operation: nothing changes."""
+        self._inner.uncache(fd, length, offset)
+
     def preallocate(self, fd: int, length: int, /) -> bool:
         """See Io."""
         operation = self._on(fd, "preallocate", length=length)

@@ -97,6 +97,10 @@ class ObjectFolder:
         content = self._kept[1]
         return content[offset : len(content) if length is None else offset + length]
 
+    def read_last(self, name: str, offset: int, length: int) -> bytes:
+        """As `read`."""
+        return self.read(name, offset, length)
+
     def extend(self, name: str, before: bytes, added: bytes) -> None:
         """Make the object hold `before` and then `added`."""
         self.put(name, before + added)

@@ -73,6 +73,9 @@ class StagingFolder(Protocol):
     def read(self, name: str, offset: int = 0, length: int | None = None) -> bytes:
         """Return a part of a file, or all of it; FileNotFoundError if there is none."""
 
+    def read_last(self, name: str, offset: int, length: int) -> bytes:
+        """As `read`, of a part of a finished file that is hardly read again."""
+
     def extend(self, name: str, before: bytes, added: bytes) -> None:
         """Make the file hold `before`, which it does already, and then `added`, durably."""
 

@@ -259,7 +259,7 @@ def _content(folder: StagingFolder, intent: Intent, piece: StagedPiece) -> bytes
     """Return a block of staged rows as the task wrote it."""
     name = intent.files[piece.file]
     try:
-        content = folder.read(name, piece.offset, piece.length)
+        content = folder.read_last(name, piece.offset, piece.length)
     except FileNotFoundError as error:
         if folder.is_exclusive:
             raise
