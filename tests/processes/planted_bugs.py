@@ -155,7 +155,7 @@ PROCESS_BUGS = [
     _sqlite(
         "another process's appends go unnoticed",
         AppendBracket,
-        "_begin_at_once",
+        "begin_unbroken",
         "_.is_unbroken()",
         "True",
         caught_by="contention",

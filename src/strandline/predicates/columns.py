@@ -10,6 +10,7 @@ from strandline.predicates.building import Builder
 from strandline.predicates.node import Node
 from strandline.predicates.paths import PathText
 from strandline.predicates.sql_type import (
+    DECLARED,
     INTEGERS,
     OPAQUE,
     STRING,
@@ -24,8 +25,6 @@ from strandline.values.batches import decode_schema
 _SHOWN_MAX: Final = 10
 SPARK_NAME: Final = b"strandline.spark_name"
 """In the metadata of a column: what Spark calls it, if it has another name there."""
-DECLARED: Final = b"strandline.payload_schema"
-"""In the metadata of a column of JSON: the schema that is declared for it, as it is stored."""
 
 
 class KnownColumns:

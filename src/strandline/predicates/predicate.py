@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from strandline.clock import SystemClock
-from strandline.predicates.columns import DECLARED
 from strandline.predicates.node import literal
 from strandline.predicates.order import check_order
-from strandline.predicates.sql_type import BOOLEAN
+from strandline.predicates.sql_type import BOOLEAN, DECLARED
 from strandline.values import InvalidError
 from strandline.values.arguments import check_instance, check_items, check_whole
 from strandline.values.batches import check_schema

@@ -6,6 +6,8 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 
 DIGITS_MAX: Final = 38
+DECLARED: Final = b"strandline.payload_schema"
+"""In the metadata of a column of JSON: the schema that is declared for it, as it is stored."""
 
 
 class SqlType(NamedTuple):
