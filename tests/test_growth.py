@@ -195,6 +195,14 @@ def fetch_from_each_partition(log: Log, count: int) -> Call:
     return lambda: consumer.fetch(max_records=count, timeout_s=5)
 
 
+def acknowledge_each_partition(log: Log, count: int) -> Call:
+    log.create_topic("t", partitions=count // 4)
+    log.append_many("t", [EVENT] * count, keys=[f"customer-{n}" for n in range(count)])
+    consumer = log.consumer("t", "billing")
+    deliveries = consumer.fetch(max_records=count, timeout_s=5)
+    return lambda: consumer.ack(deliveries)
+
+
 def trim(log: Log, count: int) -> Call:
     filled(log, count)
     return lambda: log.trim("t", 0, count - 1)
@@ -286,7 +294,8 @@ CASES: dict[str, Case] = {
         *(append_with_proof, append_within_retention, subscribe_to_topics, receipts),
         *(receipts_of_repeats, receipts_of_many_partitions, read, read_in_pages),
         *(read_batches, verify, subscribe, acknowledge_each, fetch_from_each_partition),
-        *(trim, trim_each, topics, drop_topics, consumers, publish, replay, fold, transact),
+        *(acknowledge_each_partition, trim, trim_each, topics, drop_topics, consumers),
+        *(publish, replay, fold, transact),
     )
 }
 
@@ -352,6 +361,57 @@ def test_a_consumer_of_many_partitions_has_its_cursors_decoded_as_often_as_one_o
             log.create_topic("t", partitions=partitions)
             before = cursors.decode_consumer.cache_info().misses
             log.consumer("t", "billing").close()
+            return cursors.decode_consumer.cache_info().misses - before
+
+    assert decoded(64) == decoded(4)
+
+
+Acking = Callable[[Log, FakeClock], object]
+
+
+def acked_at_once(log: Log, clock: FakeClock) -> None:
+    with log.consumer("t", "billing", clock=clock) as consumer:
+        consumer.ack(consumer.fetch(timeout_s=0))
+
+
+def acked_and_committed(log: Log, clock: FakeClock) -> None:
+    with log.consumer("t", "billing", commit_every_s=60.0, clock=clock) as consumer:
+        consumer.ack(consumer.fetch(timeout_s=0))
+        consumer.commit()
+
+
+def acked_and_closed(log: Log, clock: FakeClock) -> None:
+    with log.consumer("t", "billing", commit_every_s=60.0, clock=clock) as consumer:
+        consumer.ack(consumer.fetch(timeout_s=0))
+
+
+def acked_with_a_gap(log: Log, clock: FakeClock) -> None:
+    with log.consumer("t", "billing", clock=clock) as consumer:
+        first, *others = consumer.fetch(timeout_s=0)
+        consumer.nack(first, delay_s=60.0)
+        consumer.ack(others)
+
+
+def acked_and_handed_over(log: Log, clock: FakeClock) -> None:
+    with log.consumer("t", "billing", commit_every_s=60.0, clock=clock) as consumer:
+        consumer.ack(consumer.fetch(timeout_s=0))
+        consumer.assign([])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "call",
+    [acked_at_once, acked_and_committed, acked_and_closed, acked_with_a_gap, acked_and_handed_over],
+)
+def test_an_ack_of_many_partitions_reads_its_cursors_as_often_as_one_of_few(call: Acking) -> None:
+    def decoded(partitions: int) -> int:
+        clock = FakeClock()
+        with sl.open("memory:", clock=clock) as log:
+            log.create_topic("t", partitions=partitions)
+            for partition in range(partitions):
+                log.append("t", EVENT, partition=partition)
+            before = cursors.decode_consumer.cache_info().misses
+            call(log, clock)
             return cursors.decode_consumer.cache_info().misses - before
 
     assert decoded(64) == decoded(4)

@@ -103,9 +103,13 @@ BUGS = (
         "0",
         "a_holder_of_an_earlier_generation_is_refused",
     ),
-    _bug(ConsumerCursors, "ack", "max(...)", "offset", "an_ack_never_goes_back"),
+    _bug(ConsumerCursors, "_moved", "max(...)", "end", "an_ack_never_goes_back"),
     _bug(
-        ConsumerCursors, "ack", "check_not_beyond(...)", "end", "an_ack_beyond_the_end_is_refused"
+        ConsumerCursors,
+        "_moved",
+        "check_not_beyond(...)",
+        "move.end",
+        "an_ack_beyond_the_end_is_refused",
     ),
     _bug(
         ConsumerCursors,

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 import strandline as sl
-from strandline.log import parts_of, stored_queues
+from strandline.log import cursor_moves, parts_of
 from strandline.subscriptions import SharedConsumer, queue_store
 from strandline.subscriptions.queue_state import Lease, QueueState, cut_to
 from strandline.testing import FakeClock
@@ -88,14 +88,14 @@ def test_a_seek_to_where_the_cursor_is_frees_what_is_settled_beyond(log: sl.Log)
 
 
 def test_a_seek_during_an_ack_holds(log: sl.Log, monkeypatch: pytest.MonkeyPatch) -> None:
-    def sought_before(*place: Any, **terms: Any) -> None:
+    def sought_before(*place: Any, **terms: Any) -> object:
         log.seek("jobs", "workers", 0, 4)
-        stored_queues.ack_since(*place, **terms)
+        return cursor_moves.ack_each(*place, **terms)
 
     with join(log) as member:
         held = member.fetch(timeout_s=0)
         with monkeypatch.context() as patched:
-            patched.setattr(queue_store, "ack_since", sought_before)
+            patched.setattr(queue_store, "ack_each", sought_before)
             member.ack(held)
         assert log.cursor("jobs", "workers", 0) == 4
         assert took(member) == from_(4)

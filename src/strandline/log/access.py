@@ -230,7 +230,7 @@ class Access:
     def starting(
         self, topic: TopicName, consumer: str, tenant: str | None, starts: Mapping[int, int]
     ) -> tuple[StoredTopic, Tenant | None, str, Mapping[Partition, int]]:
-        """Return the same for a consumer that begins at these starts, all of them durable then."""
+        """Return the same for several cursors: what is before these starts is durable then."""
         found, whose, name = self.consumer(topic, consumer, tenant)
         self.check_mode(Mode.CONSUME)
         if isinstance(starts, Mapping):

@@ -1,7 +1,7 @@
 """Named cursors, kept in the keyed area of their topic. See LogConsumers."""
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from operator import attrgetter
 from uuid import UUID
@@ -10,6 +10,7 @@ import msgspec
 
 from strandline.clock import Clock
 from strandline.log.changing_store import change_key
+from strandline.log.cursor_moves import CursorMove
 from strandline.log.gaps import NO_GAPS, Gaps
 from strandline.log.lags import ConsumerCursor, consumer_lag, holds_retention, sampled
 from strandline.log.ranges import check_kept, check_not_beyond
@@ -64,9 +65,6 @@ _encode = msgspec.json.encode
 # document of them all: decoded each time, joining would cost the square of their number.
 decode_consumer = lru_cache(maxsize=8)(msgspec.json.Decoder(StoredConsumer).decode)
 
-Moved = Callable[[PartitionState, Offset | None], Offset]
-"""Returns where a cursor goes, from the partition's state and where it is."""
-
 
 class ConsumerCursors:
     """Finds and moves cursors. Any thread may use it."""
@@ -78,31 +76,12 @@ class ConsumerCursors:
     def ack(
         self,
         topic: StoredTopic,
-        partition: int,
         tenant: Tenant | None,
         name: str,
-        end: int,
-        *,
-        generation: int | None = None,
-        gaps: Gaps | None = None,
-        seek_id: UUID | None = None,
-    ) -> Offset:
-        """Move the cursor to `end`, never back; return it.
-
-        With `gaps`, these are what is settled beyond it; otherwise those that are known.
-        With `seek_id`, ConflictError if another seek has put it somewhere since.
-        """
-
-        def forwards(state: PartitionState, known: Offset | None) -> Offset:
-            offset = check_not_beyond(state.marks, end, topic.topic, partition)
-            return offset if known is None else max(offset, known)
-
-        return self._move(
-            *(topic, partition, tenant, name, forwards),
-            generation=generation,
-            gaps=gaps,
-            seek_id=seek_id,
-        )
+        moves: Mapping[Partition, CursorMove],
+    ) -> Mapping[Partition, Offset]:
+        """Move these cursors, never back, in one write: all of them, or what raises none."""
+        return self._move(topic, tenant, name, moves) if moves else {}
 
     def register(
         self,
@@ -178,7 +157,7 @@ class ConsumerCursors:
     def seek(
         self,
         topic: StoredTopic,
-        partition: int,
+        partition: Partition,
         tenant: Tenant | None,
         name: str,
         offset: int,
@@ -186,16 +165,8 @@ class ConsumerCursors:
         generation: int | None = None,
     ) -> None:
         """Put the cursor to `offset`, forwards or back."""
-
-        def anywhere(state: PartitionState, _: Offset | None) -> Offset:
-            return check_kept(state.marks, offset, topic.topic, partition)
-
-        self._move(
-            *(topic, partition, tenant, name, anywhere),
-            generation=generation,
-            gaps=NO_GAPS,
-            is_seek=True,
-        )
+        move = CursorMove(offset, generation, gaps=NO_GAPS, is_seek=True)
+        self._move(topic, tenant, name, {partition: move})
 
     def cursor(
         self, topic: StoredTopic, partition: int, tenant: Tenant | None, name: str
@@ -279,33 +250,51 @@ class ConsumerCursors:
     def _move(
         self,
         topic: StoredTopic,
-        partition: int,
         tenant: Tenant | None,
         name: str,
-        moved: Moved,
-        *,
-        generation: int | None,
-        gaps: Gaps | None,
-        seek_id: UUID | None = None,
-        is_seek: bool = False,
-    ) -> Offset:
-        def change(raw: bytes | None) -> tuple[bytes, Offset]:
-            # After the value: a cursor of a later epoch than the state knows would be no place.
-            state = self._store.state(topic, partition)
+        moves: Mapping[Partition, CursorMove],
+    ) -> Mapping[Partition, Offset]:
+        states: dict[int, tuple[ConsumerCursor | None, PartitionState]] = {}
+
+        def change(raw: bytes | None) -> tuple[bytes, Mapping[Partition, Offset]]:
             consumer = _loaded(raw, tenant, name)
-            known = consumer.cursor(partition)
-            if generation is not None:
-                _check_generation(topic, name, known, partition, generation)
-            if seek_id is not None and (known is None or known.seek_id != seek_id):
-                raise ConflictError("a seek has moved this cursor", topic=topic.topic.name)
-            at: Offset | None = None
-            if known is not None and not is_seek:
-                at = self._checked(topic, state, known)
-            offset = moved(state, at)
-            cursor = self._cursor_at(known, partition, offset, state, gaps=gaps, is_seek=is_seek)
-            return _encode(consumer.with_cursors({partition: cursor})), offset
+            changed: dict[int, ConsumerCursor] = {}
+            for partition, move in moves.items():
+                known = consumer.cursor(partition)
+                if move.generation is not None:
+                    _check_generation(topic, name, known, partition, move.generation)
+                before, state = states.get(partition, (None, None))
+                if state is None or before != known:
+                    # After the value: a cursor of a later epoch than the state knows would be no
+                    # place. Only what was moved since is looked at again, or over a network
+                    # the next change of another member would always be earlier.
+                    state = self._store.state(topic, partition)
+                    states[partition] = known, state
+                changed[partition] = self._moved(topic, partition, known, state, move)
+            found = {number: Offset(changed[number].offset) for number in moves}
+            return _encode(consumer.with_cursors(changed)), found
 
         return change_key(self._store, topic, _key(tenant, name), change)
+
+    def _moved(
+        self,
+        topic: StoredTopic,
+        partition: int,
+        known: ConsumerCursor | None,
+        state: PartitionState,
+        move: CursorMove,
+    ) -> ConsumerCursor:
+        if move.seek_id is not None and (known is None or known.seek_id != move.seek_id):
+            raise ConflictError("a seek has moved this cursor", topic=topic.topic.name)
+        if move.is_seek:
+            offset = check_kept(state.marks, move.end, topic.topic, partition)
+        else:
+            at = Offset(0) if known is None else self._checked(topic, state, known)
+            end = check_not_beyond(state.marks, move.end, topic.topic, partition)
+            offset = max(at, end)
+        return self._cursor_at(
+            known, partition, offset, state, gaps=move.gaps, is_seek=move.is_seek
+        )
 
     def _cursor_at(
         self,

@@ -3,8 +3,7 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
-from strandline.values import Offset, Topic
-from strandline.values.arguments import check_whole
+from strandline.values import Topic
 
 if TYPE_CHECKING:
     from strandline.log.log import Log
@@ -65,23 +64,3 @@ def gaps_of(log: "Log", topic: Topic, consumer: str, partition: int, tenant: str
     """Return what a consumer has settled beyond its cursor."""
     found = log._access.cursor(topic, consumer, partition, tenant)  # noqa: SLF001 - A part of the log.
     return log._cursors.gaps(*found)  # noqa: SLF001 - A part of the log.
-
-
-def ack_with_gaps(
-    log: "Log",
-    topic: Topic,
-    consumer: str,
-    partition: int,
-    end: int,
-    *,
-    gaps: Gaps,
-    tenant: str | None,
-    generation: int | None,
-) -> Offset:
-    """Do what `Log.ack` does, and have the gaps in place of those that are stored."""
-    last = check_whole("end", max(end, gaps.end))
-    # What a gap passes over is durable first: its offsets must stay its own.
-    moved = log._access.moved(topic, consumer, partition, tenant, last)  # noqa: SLF001 - A part of the log.
-    found, number, whose, name = moved
-    log._counts.acks += 1  # noqa: SLF001 - A part of the log.
-    return log._cursors.ack(found, number, whose, name, end, generation=generation, gaps=gaps)  # noqa: SLF001

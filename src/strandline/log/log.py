@@ -15,6 +15,7 @@ from strandline.log.appending import Appends, append_many_warm, append_warm, che
 from strandline.log.broker import Announcer, Broker, announced
 from strandline.log.claims import ConsumerPlace
 from strandline.log.contract import LogConsumers, LogReader, LogTopics, LogTransactions, LogWriter
+from strandline.log.cursor_moves import CursorMove
 from strandline.log.cursors import ConsumerCursors
 from strandline.log.describing import describe_log, describe_topic, log_html
 from strandline.log.history import History
@@ -363,7 +364,7 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         end, generation = check_whole("end", end), check_limit("generation", generation)
         found, number, whose, name = self._access.moved(topic, consumer, partition, tenant, end)
         self._counts.acks += 1
-        return self._cursors.ack(found, number, whose, name, end, generation=generation)
+        return self._cursors.ack(found, whose, name, {number: CursorMove(end, generation)})[number]
 
     def seek(
         self,

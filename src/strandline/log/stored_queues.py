@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
-from uuid import UUID
 
 from strandline.values import Tenant, Topic
 
@@ -33,19 +32,3 @@ def queue_cursors(
     found, whose, name = log._access.consumer(topic, consumer, tenant)  # noqa: SLF001 - A part of the log.
     found = log._access.with_partitions(found, (count - 1,))  # noqa: SLF001
     return log._cursors.stored_in(found, range(count), whose, name)  # noqa: SLF001
-
-
-def ack_since(
-    log: "Log",
-    topic: Topic,
-    consumer: str,
-    partition: int,
-    end: int,
-    *,
-    tenant: str | None,
-    seek_id: UUID | None,
-) -> None:
-    """Move a cursor as `log.ack`; ConflictError if it was put elsewhere since this seek."""
-    found, number, whose, name = log._access.moved(topic, consumer, partition, tenant, end)  # noqa: SLF001
-    log._counts.acks += 1  # noqa: SLF001 - A part of the log.
-    log._cursors.ack(found, number, whose, name, end, seek_id=seek_id)  # noqa: SLF001

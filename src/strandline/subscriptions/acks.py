@@ -1,14 +1,16 @@
 """A consumer's acks: in memory at once, in the log now or a little later."""
 
+import contextlib
 import logging
 import threading
 import weakref
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from strandline.clock import Clock, Timer
 from strandline.log import Log
-from strandline.log.gaps import Gaps, ack_with_gaps
+from strandline.log.cursor_moves import CursorMove, ack_each
+from strandline.log.gaps import Gaps
 from strandline.subscriptions.consumer_name import ConsumerName
 from strandline.subscriptions.counting import Counting
 from strandline.subscriptions.outstanding import Outstanding
@@ -18,11 +20,20 @@ from strandline.values import (
     Offset,
     Partition,
     StrandlineError,
+    UnavailableError,
 )
 
 OnSettled = Callable[[int, Collection[int]], None]
 
 _logger = logging.getLogger("strandline")
+
+
+class _Wanted(NamedTuple):
+    """What is to be stored of a partition."""
+
+    outstanding: Outstanding
+    floor: Offset
+    gaps: Gaps | None
 
 
 class Acks:
@@ -76,23 +87,40 @@ class Acks:
 
     def settle(self, partition: int, outstanding: Outstanding, offsets: Collection[int]) -> Offset:
         """These are handled. Returns the cursor; what raises changes nothing."""
+        number = Partition(partition)
+        return self.settle_each({number: (outstanding, offsets)})[number]
+
+    def settle_each(
+        self, handled: Mapping[Partition, tuple[Outstanding, Collection[int]]]
+    ) -> Mapping[Partition, Offset]:
+        """Do the same in several partitions: in each, or if it raises in none."""
         with self.storing:
+            wanted: dict[int, _Wanted] = {}
+            was_alone: dict[int, list[int]] = {}
             with self._counting.lock:
-                was_alone = [each for each in offsets if outstanding.is_alone(each)]
-                floor = outstanding.floor_after(offsets)
-                gaps = outstanding.gaps_after(offsets)
+                for partition, (outstanding, offsets) in handled.items():
+                    was_alone[partition] = [n for n in offsets if outstanding.is_alone(n)]
+                    floor = outstanding.floor_after(offsets)
+                    gaps = outstanding.gaps_after(offsets)
+                    wanted[partition] = _Wanted(outstanding, floor, gaps)
             if not self.is_deferred:
-                self._store(partition, outstanding, floor, gaps)
+                self._store(wanted)
             with self._counting.lock:
-                outstanding.settle(offsets)
-                floor = outstanding.floor
-            self._notify(partition, offsets)
-            if any(each >= floor for each in was_alone):
-                # It comes again after a crash, which must not be taken for its own.
-                self._counting.note(partition)
-            if self.is_deferred:
-                self._defer(len(offsets), is_full=gaps is not None and not outstanding.room)
-            return floor
+                for outstanding, offsets in handled.values():
+                    outstanding.settle(offsets)
+                floors = {n: outstanding.floor for n, (outstanding, _) in handled.items()}
+            for partition, (_, offsets) in handled.items():
+                self._notify(partition, offsets)
+                if any(each >= floors[partition] for each in was_alone[partition]):
+                    # It comes again after a crash, which must not be taken for its own.
+                    self._counting.note(partition)
+            if self.is_deferred and handled:
+                is_full = any(
+                    each.gaps is not None and not each.outstanding.room for each in wanted.values()
+                )
+                count = sum(len(offsets) for _, offsets in handled.values())
+                self._defer(count, is_full=is_full)
+            return floors
 
     def delay(self, partition: int, outstanding: Outstanding, offset: int, due_us: int) -> None:
         """Store that a record comes again at a time, which outlives this process."""
@@ -100,14 +128,16 @@ class Acks:
             with self._counting.lock:
                 floor = outstanding.floor
                 gaps = outstanding.gaps_with(offset, due_us)
-            self._store(partition, outstanding, floor, gaps)
+            self._store({partition: _Wanted(outstanding, floor, gaps)})
 
     def commit(self) -> Mapping[Partition, Offset]:
         """Store what was acked so far; return the cursors that are stored then."""
         with self.storing:
             self._pending = 0
             self._cancel()
-            return {Partition(n): self.commit_partition(n) for n in self._partitions()}
+            moved = self._partitions()
+            self.commit_together(moved)
+            return {Partition(n): self.commit_partition(n) for n in moved}
 
     def commit_partition(self, partition: int) -> Offset:
         """Store what was acked of one partition."""
@@ -115,51 +145,82 @@ class Acks:
             outstanding = self._counting.outstanding.get(partition)
             if outstanding is None:
                 raise LeaseLostError(partition, topic=self._topic.name, consumer=self._name)
-            with self._counting.lock:
-                floor, gaps = outstanding.floor, outstanding.gaps_after(())
-            self._store(partition, outstanding, floor, gaps)
+            self._store(self._settled([partition]))
             return outstanding.stored
 
-    def check_held(self, partition: int, generation: int) -> None:
-        """Raise LeaseLostError if another member holds the partition. Asks the log."""
+    def commit_together(self, partitions: Collection[int]) -> None:
+        """Store what was acked of several partitions, in one write.
+
+        Nothing of it where one of them is refused: the others are left to `commit_partition`.
+        """
+        if len(partitions) <= 1:
+            return
+        try:
+            with self.storing:
+                self._store(self._settled(partitions))
+        except UnavailableError:
+            raise
+        except StrandlineError as error:
+            _logger.debug("consumer %s stores its acks one by one: %s", self._name, error)
+
+    def check_held(self, generations: Mapping[int, int]) -> None:
+        """Raise LeaseLostError if another member holds one of the partitions. Asks the log."""
         # An ack of nothing: it moves no cursor, and is refused as any other.
-        self._ack(partition, generation, Offset(0))
+        self._ack({n: CursorMove(0, generation) for n, generation in generations.items()})
 
     def close(self) -> None:
         """Store what was acked, as far as the log takes it."""
         self._cancel()
-        for partition in self._partitions():
+        moved = self._partitions()
+        with contextlib.suppress(StrandlineError):
+            self.commit_together(moved)
+        for partition in moved:
             try:
                 self.commit_partition(partition)
             except StrandlineError as error:
                 _logger.debug("consumer %s leaves acks unstored: %s", self._name, error)
 
-    def _store(
-        self, partition: int, outstanding: Outstanding, floor: Offset, gaps: Gaps | None
-    ) -> None:
-        if gaps == outstanding.stored_gaps:
-            gaps = None
-        if floor <= outstanding.stored and gaps is None:
-            return
-        outstanding.stored = self._ack(partition, outstanding.generation, floor, gaps)
-        if gaps is not None:
-            with self._counting.lock:
-                outstanding.keep(gaps)
+    def _settled(self, partitions: Iterable[int]) -> Mapping[int, _Wanted]:
+        with self._counting.lock:
+            return {
+                number: _Wanted(each, each.floor, each.gaps_after(()))
+                for number in partitions
+                if (each := self._counting.outstanding.get(number)) is not None
+            }
 
-    def _ack(
-        self, partition: int, generation: int, end: Offset, gaps: Gaps | None = None
-    ) -> Offset:
-        whose = self._topic, self._name, partition, end
-        fence = generation or None
+    def _store(self, wanted: Mapping[int, _Wanted]) -> None:
+        moves = {}
+        for partition, (outstanding, floor, gaps) in wanted.items():
+            new = None if gaps == outstanding.stored_gaps else gaps
+            if floor > outstanding.stored or new is not None:
+                moves[partition] = CursorMove(floor, outstanding.generation or None, new)
+        for partition, cursor in self._ack(moves).items():
+            outstanding, gaps = wanted[partition].outstanding, moves[partition].gaps
+            outstanding.stored = cursor
+            if gaps is not None:
+                with self._counting.lock:
+                    outstanding.keep(gaps)
+
+    def _ack(self, moves: Mapping[int, CursorMove]) -> Mapping[Partition, Offset]:
+        if not moves:
+            return {}
         try:
-            if gaps is None:
-                return self._log.ack(*whose, tenant=self._tenant, generation=fence)
-            return ack_with_gaps(
-                self._log, *whose, gaps=gaps, tenant=self._tenant, generation=fence
-            )
+            if len(moves) == 1:
+                # As any caller does it, and through what a subclass of Log makes of it.
+                ((partition, move),) = moves.items()
+                if move.gaps is None:
+                    return {Partition(partition): self._ack_one(partition, move)}
+            return ack_each(self._log, self._topic, self._name, moves, tenant=self._tenant)
         except LeaseLostError:
             self._on_lost()
             raise
+
+    def _ack_one(self, partition: int, move: CursorMove) -> Offset:
+        return self._log.ack(
+            *(self._topic, self._name, partition, move.end),
+            tenant=self._tenant,
+            generation=move.generation,
+        )
 
     def _defer(self, count: int, *, is_full: bool) -> None:
         self._pending += count
@@ -185,7 +246,7 @@ class Acks:
         if timer is not None:
             timer.cancel()
 
-    def _partitions(self) -> Iterable[int]:
+    def _partitions(self) -> Collection[int]:
         with self._counting.lock:
             return [
                 number

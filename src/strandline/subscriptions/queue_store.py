@@ -8,11 +8,11 @@ from typing import TypeVar
 import msgspec
 
 from strandline.log import Log, parts_of
+from strandline.log.cursor_moves import CursorMove, ack_each
 from strandline.log.lags import ConsumerCursor
 from strandline.log.store import StoredTopic
 from strandline.log.stored_queues import (
     QUEUES_PREFIX,
-    ack_since,
     queue_cursor,
     queue_cursors,
     queue_key,
@@ -121,11 +121,9 @@ class QueueStore:
         # After the state: the cursor never passes what is not settled there. One that cannot
         # be stored now follows with the next change; after a seek it is the state that does.
         with contextlib.suppress(UnavailableError, ConflictError):
-            ack_since(
-                *(self._log, self._topic, self._consumer, partition, state.floor),
-                tenant=self._tenant,
-                seek_id=state.seek_id,
-            )
+            move = CursorMove(state.floor, seek_id=state.seek_id)
+            moves = {partition: move}
+            ack_each(self._log, self._topic, self._consumer, moves, tenant=self._tenant)
 
     def _current(self, stored: QueueState | None, partition: int) -> QueueState:
         """Return the state as the cursor and the present marks have it."""

@@ -136,8 +136,7 @@ class Rebalancing:
                 raise
             self._membership.chosen = frozenset(wanted)
             released = sorted(self.entered.keys() - set(wanted))
-            for partition in released:
-                self._finish(partition)
+            self._finish(released)
             self._give_back(released, _RELEASED)
 
     def close(self) -> None:
@@ -197,20 +196,21 @@ class Rebalancing:
             for each, until in self._revoking.items()
             if now >= until or self._deliveries.is_drained(each)
         ]
-        for partition in drained:
-            self._finish(partition)
+        self._finish(drained)
         self._give_back(drained, _BALANCED)
 
-    def _finish(self, partition: int) -> None:
-        """Store what was acked, and read the partition no more."""
-        with contextlib.suppress(LeaseLostError):
-            self._acks.commit_partition(partition)
-        self._counting.release_partition(partition)
-        self._deliveries.leave(partition)
-        self.entered.pop(partition, None)
-        self._revoking.pop(partition, None)
-        if not self._membership.is_manual:
-            self.left.add(partition)
+    def _finish(self, partitions: Collection[int]) -> None:
+        """Store what was acked, and read these partitions no more."""
+        self._acks.commit_together(partitions)
+        for partition in partitions:
+            with contextlib.suppress(LeaseLostError):
+                self._acks.commit_partition(partition)
+            self._counting.release_partition(partition)
+            self._deliveries.leave(partition)
+            self.entered.pop(partition, None)
+            self._revoking.pop(partition, None)
+            if not self._membership.is_manual:
+                self.left.add(partition)
 
     def _enter_held(self) -> None:
         """Read what is held and not yet read: fence it first, then look where it begins."""

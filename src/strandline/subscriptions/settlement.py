@@ -44,11 +44,11 @@ class Settlement:
                 outstanding = self.of(delivered)
                 offset = record.offset
                 offsets = outstanding.up_to(offset) if up_to else [offset]
-            self._check_lease(record.partition, outstanding)
+            self._check_leases({record.partition: outstanding})
             return self._acks.settle(record.partition, outstanding, offsets)
 
     def ack_many(self, delivered: Sequence[Record | Delivery]) -> Mapping[Partition, Offset]:
-        """Ack each of these, with one change of each partition's cursor."""
+        """Ack each of these, with one write of all their cursors."""
         found: dict[Partition, tuple[Outstanding, set[int]]] = {}
         redriven = []
         with self._acks.storing:
@@ -60,12 +60,8 @@ class Settlement:
                 with self._lock:
                     outstanding = self.of(each)
                 found.setdefault(record.partition, (outstanding, set()))[1].add(record.offset)
-            for partition, (outstanding, _) in found.items():
-                self._check_lease(partition, outstanding)
-            cursors = {
-                partition: self._acks.settle(partition, outstanding, offsets)
-                for partition, (outstanding, offsets) in found.items()
-            }
+            self._check_leases({n: outstanding for n, (outstanding, _) in found.items()})
+            cursors = {**self._acks.settle_each(found)}
             for record in redriven:
                 cursors[record.partition] = self._ack_redriven(record)
         return cursors
@@ -107,7 +103,7 @@ class Settlement:
         """Raise as `of`; asks the log where the lease is in doubt."""
         with self._lock:
             outstanding = self.of(delivered)
-        self._check_lease(record_of(delivered).partition, outstanding)
+        self._check_leases({record_of(delivered).partition: outstanding})
 
     def lost(self, partition: int, generation: int | None = None) -> LeaseLostError:
         """Return the error for a partition that went to another member."""
@@ -115,10 +111,11 @@ class Settlement:
             partition, topic=self._topic.name, consumer=self._consumer, generation=generation
         )
 
-    def _check_lease(self, partition: int, outstanding: Outstanding) -> None:
+    def _check_leases(self, held: Mapping[Partition, Outstanding]) -> None:
         # As long as the lease surely holds, no other member can have taken over.
-        if outstanding.generation and not self._membership.is_valid:
-            self._acks.check_held(partition, outstanding.generation)
+        if self._membership.is_valid:
+            return
+        self._acks.check_held({n: each.generation for n, each in held.items() if each.generation})
 
     def _check_generation(self, delivered: Delivery, outstanding: Outstanding) -> None:
         if delivered.generation and delivered.generation != outstanding.generation:
