@@ -177,6 +177,39 @@ def test_a_typed_topic_takes_rows_that_fit_its_schema_and_no_others(folder: Path
     assert delivered.batch.to_pylist() == [{"id": 7, "x": 1.5}, {"id": 8, "x": None}]
 
 
+@pytest.mark.parametrize(
+    ("wanted", "good", "bad"),
+    [
+        (pa.timestamp("us", "UTC"), "2026-01-01T12:00:00Z", "2026-01-01T12:00:00"),
+        (pa.timestamp("us"), "2026-01-01T12:00:00", "2026-01-01T12:00:00+01:00"),
+        (pa.timestamp("us", "UTC"), "2026-01-01T12:00:00Z", "2026-01-01"),
+    ],
+)
+def test_a_typed_topic_has_no_time_zone_assumed_or_dropped(
+    folder: Path, wanted: pa.DataType, good: str, bad: str
+) -> None:
+    with sl.open("file:.strandline/events") as log:
+        log.scope().register("times", pa.schema([("at", wanted)]))
+    (folder / "good.csv").write_text(f"at\n{good}\n")
+    (folder / "bad.csv").write_text(f"at\n{bad}\n")
+
+    ran("append", "times", "--from", "good.csv")
+    refused = run("append", "times", "--from", "bad.csv")
+
+    assert "time zone" in refused.stderr
+    assert "'at'" in refused.stderr
+    assert len(ran("read", "times", "--json").lines) == 1
+
+
+def test_a_typed_topic_drops_no_field_within_a_column(folder: Path) -> None:
+    schema = pa.schema([("st", pa.struct([("a", pa.int64())]))])
+    with sl.open("file:.strandline/events") as log:
+        log.scope().register("nested", schema)
+    parquet.write_table(pa.table({"st": [{"a": 1, "b": 2}]}), folder / "more.parquet")
+
+    assert "'st.b'" in run("append", "nested", "--from", "more.parquet").stderr
+
+
 def test_columns_named_as_the_parts_of_an_event_become_events(folder: Path) -> None:
     table = pa.table(
         {

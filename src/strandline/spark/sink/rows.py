@@ -230,8 +230,8 @@ def _check_zone(name: str, given: pa.DataType, wanted: pa.DataType) -> None:
     """Raise InvalidError if a cast between the two would assume a time zone, or drop it."""
     if is_other_zone(given, wanted):
         raise InvalidError(
-            "one of these types has a time zone and the other has none: cast the column in the "
-            "query, to timestamp for one with a time zone, to timestamp_ntz or date for one without",
+            "one of these types has a time zone and the other has none, cast the column in the "
+            "query: timestamp has one, timestamp_ntz and date have none",
             column=name,
             given=str(given),
             wanted=str(wanted),
