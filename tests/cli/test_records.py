@@ -158,6 +158,18 @@ def test_every_type_of_arrow_has_a_form_in_json(folder: Path) -> None:
     assert "  1 row: {" in ran("read", "tables").stdout
 
 
+def test_an_argument_without_a_kind_option_is_a_whole_event(folder: Path) -> None:
+    ran("create", "orders")
+
+    ran("append", "orders", '{"kind": "a", "payload": 1, "key": "k"}', '{"kind": "b"}', "--key=d")
+
+    lines = ran("read", "orders", "--json").lines
+    assert [(each["kind"], each["payload"], each["key"]) for each in lines] == [
+        ("a", 1, "k"),
+        ("b", None, "d"),
+    ]
+
+
 def test_a_typed_topic_takes_rows_that_fit_its_schema_and_no_others(folder: Path) -> None:
     schema = pa.schema([pa.field("id", pa.int32(), nullable=False), pa.field("x", pa.float32())])
     with sl.open("file:.strandline/events") as log:
@@ -247,7 +259,8 @@ def test_bytes_are_text_as_arguments_and_base64_in_lines() -> None:
 @pytest.mark.parametrize(
     ("arguments", "stdin", "told"),
     [
-        (("append", "orders", "{}"), None, "--kind"),
+        (("append", "orders", "{}"), None, "without --kind an argument is a whole event"),
+        (("append", "orders", '{"kind": "a", "foo": 1}'), None, "unknown field `foo`"),
         (("append", "orders", "{broken", "--kind", "a"), None, "argument=1"),
         (("append", "orders", "text", "--kind", "a"), None, """'"like this"'"""),
         (("append", "orders"), "{}\n", "line=1"),
