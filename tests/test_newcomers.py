@@ -315,6 +315,7 @@ def test_a_backup_takes_the_log_of_the_environment(
         (lambda here: sl.restore(here / "log", here / "o", until={"orders": 9}), "ends before"),
         (lambda here: LOOSE.restore(here / "log", here / "o", until="orders=1"), "a Mapping"),
         (lambda here: LOOSE.restore(here / "log", here / "o", until={("o", 1, 2): 1}), "a topic"),
+        (lambda here: sl.restore(here / "log", here / "o", until={"orders/0": 5}), '("a", 1)'),
     ],
 )
 def test_a_backup_that_cannot_be_made_is_refused_in_words(

@@ -48,7 +48,8 @@ def restore(
     """Bring a backup back as a new log at `url`, whole or up to a point, and verify it.
 
     `until` is a point in time, from which on nothing that was appended is in the new log, or
-    names the partitions that are to end before an offset. The new log has the
+    names the partitions that are to end before an offset: `{"orders": 5}` does so for
+    partition 0 of a topic, `{("orders", 2): 5}` for partition 2. The new log has the
     identity of the old one, and begins a new epoch in each partition: a reader that has seen
     more than it holds gets DivergedError. Raises as `backup`, and InvalidError for a
     partition or an offset that there is not.
@@ -73,8 +74,12 @@ def _checked_ends(until: Mapping[PartitionName, int]) -> list[tuple[str | Topic,
     ends = []
     for name, end in until.items():
         pair = name if isinstance(name, tuple) else (name, 0)
-        if len(pair) != len(("topic", "partition")):
-            raise InvalidError("until names a topic, or a topic and a partition", name=name)
+        is_path = isinstance(pair[0], str) and "/" in pair[0]
+        if len(pair) != len(("topic", "partition")) or is_path:
+            raise InvalidError(
+                'until names a topic, for its partition 0, or a topic and a partition as ("a", 1)',
+                name=name,
+            )
         ends.append((pair[0], check_whole("partition", pair[1]), check_whole("until", end)))
     return ends
 

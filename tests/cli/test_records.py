@@ -158,6 +158,18 @@ def test_every_type_of_arrow_has_a_form_in_json(folder: Path) -> None:
     assert "  1 row: {" in ran("read", "tables").stdout
 
 
+def test_an_argument_without_a_kind_option_is_a_whole_event(folder: Path) -> None:
+    ran("create", "orders")
+
+    ran("append", "orders", '{"kind": "a", "payload": 1, "key": "k"}', '{"kind": "b"}', "--key=d")
+
+    lines = ran("read", "orders", "--json").lines
+    assert [(each["kind"], each["payload"], each["key"]) for each in lines] == [
+        ("a", 1, "k"),
+        ("b", None, "d"),
+    ]
+
+
 def test_a_typed_topic_takes_rows_that_fit_its_schema_and_no_others(folder: Path) -> None:
     schema = pa.schema([pa.field("id", pa.int32(), nullable=False), pa.field("x", pa.float32())])
     with sl.open("file:.strandline/events") as log:
@@ -175,6 +187,39 @@ def test_a_typed_topic_takes_rows_that_fit_its_schema_and_no_others(folder: Path
     assert isinstance(delivered, sl.DeliveredBatch)
     assert delivered.batch.schema == schema
     assert delivered.batch.to_pylist() == [{"id": 7, "x": 1.5}, {"id": 8, "x": None}]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "good", "bad"),
+    [
+        (pa.timestamp("us", "UTC"), "2026-01-01T12:00:00Z", "2026-01-01T12:00:00"),
+        (pa.timestamp("us"), "2026-01-01T12:00:00", "2026-01-01T12:00:00+01:00"),
+        (pa.timestamp("us", "UTC"), "2026-01-01T12:00:00Z", "2026-01-01"),
+    ],
+)
+def test_a_typed_topic_has_no_time_zone_assumed_or_dropped(
+    folder: Path, wanted: pa.DataType, good: str, bad: str
+) -> None:
+    with sl.open("file:.strandline/events") as log:
+        log.scope().register("times", pa.schema([("at", wanted)]))
+    (folder / "good.csv").write_text(f"at\n{good}\n")
+    (folder / "bad.csv").write_text(f"at\n{bad}\n")
+
+    ran("append", "times", "--from", "good.csv")
+    refused = run("append", "times", "--from", "bad.csv")
+
+    assert "time zone" in refused.stderr
+    assert "'at'" in refused.stderr
+    assert len(ran("read", "times", "--json").lines) == 1
+
+
+def test_a_typed_topic_drops_no_field_within_a_column(folder: Path) -> None:
+    schema = pa.schema([("st", pa.struct([("a", pa.int64())]))])
+    with sl.open("file:.strandline/events") as log:
+        log.scope().register("nested", schema)
+    parquet.write_table(pa.table({"st": [{"a": 1, "b": 2}]}), folder / "more.parquet")
+
+    assert "'st.b'" in run("append", "nested", "--from", "more.parquet").stderr
 
 
 def test_columns_named_as_the_parts_of_an_event_become_events(folder: Path) -> None:
@@ -214,7 +259,8 @@ def test_bytes_are_text_as_arguments_and_base64_in_lines() -> None:
 @pytest.mark.parametrize(
     ("arguments", "stdin", "told"),
     [
-        (("append", "orders", "{}"), None, "--kind"),
+        (("append", "orders", "{}"), None, "without --kind an argument is a whole event"),
+        (("append", "orders", '{"kind": "a", "foo": 1}'), None, "unknown field `foo`"),
         (("append", "orders", "{broken", "--kind", "a"), None, "argument=1"),
         (("append", "orders", "text", "--kind", "a"), None, """'"like this"'"""),
         (("append", "orders"), "{}\n", "line=1"),

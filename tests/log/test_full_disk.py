@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from strandline.io import SystemIo
-from strandline.log import DroppedError, Log
+from strandline.log import Log
 from strandline.stores.files import FileStore
 from strandline.testing import FaultyIo
-from strandline.values import Event, FullError, UnknownError
+from strandline.values import DroppedError, Event, FullError, UnknownError
 
 CHILD = Path(__file__).with_name("full_disk_child.py")
 OPENING = Path(__file__).with_name("full_disk_opening.py")

@@ -64,6 +64,13 @@ def test_a_tenant_without_a_quota_appends_as_ever(log: Log) -> None:
     assert [usage.tenant for usage in log.quotas()] == ["other"]
 
 
+@pytest.mark.parametrize("value", [-1, 0])
+@pytest.mark.parametrize("name", ["records_per_s", "bytes_per_s"])
+def test_a_rate_is_at_least_one(log: Log, name: str, value: int) -> None:
+    with pytest.raises(InvalidError, match=f"{name} is a whole number from 1"):
+        log.set_quota("acme", **{name: value})
+
+
 def test_what_would_go_beyond_the_bytes_is_refused_before_it_is_stored(
     log: Log, clock: FakeClock
 ) -> None:

@@ -235,10 +235,47 @@ def test_a_value_that_would_change_is_refused(
 ) -> None:
     log.scope().register("t", pa.schema([pa.field("c", arrow)]))
     sink = Sink(log, url)
-    with pytest.raises(InvalidError, match="does not fit"):
+    with pytest.raises(InvalidError, match=r"does not fit.*cast it in the query") as caught:
         sink.write(0, pa.record_batch([column], ["c"]))
 
+    assert "read a newer" not in str(caught.value)
     assert sink.files() == []
+
+
+ZONED, LOCAL = pa.timestamp("us", "UTC"), pa.timestamp("us")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "given", "name"),
+    [
+        (ZONED, pa.array([NOON.replace(tzinfo=None)], LOCAL), "c"),
+        (pa.timestamp("us", "Europe/Berlin"), pa.array([None], LOCAL), "c"),
+        (ZONED, pa.array([NOON.date()]), "c"),
+        (LOCAL, pa.array([NOON], SPARK_TIME), "c"),
+        (pa.date32(), pa.array([NOON], SPARK_TIME), "c"),
+        (pa.struct([("at", ZONED)]), pa.array([{"at": None}], pa.struct([("at", LOCAL)])), "c.at"),
+        (pa.list_(LOCAL), pa.array([[NOON]], pa.list_(SPARK_TIME)), "c"),
+        (pa.map_(pa.string(), ZONED), pa.array([[]], pa.map_(pa.string(), LOCAL)), "c"),
+    ],
+)
+def test_a_time_zone_is_neither_assumed_nor_dropped(
+    log: sl.Log, url: str, wanted: pa.DataType, given: pa.Array, name: str
+) -> None:
+    log.scope().register("t", pa.schema([pa.field("c", wanted)]))
+    sink = Sink(log, url)
+
+    with pytest.raises(InvalidError, match=f"time zone.*cast the column.*column='{name}'"):
+        sink.write(0, pa.record_batch([given], ["c"]))
+
+    assert sink.files() == []
+
+
+def test_an_event_has_no_time_without_a_zone(log: sl.Log, url: str) -> None:
+    log.create_topic("t")
+    rows = pa.record_batch({"kind": ["a"], "occurred_at": pa.array([None], LOCAL)})
+
+    with pytest.raises(InvalidError, match=r"time zone.*column='occurred_at'"):
+        Sink(log, url).write(0, rows)
 
 
 def test_columns_of_a_typed_topic_are_matched_by_name(log: sl.Log, url: str) -> None:

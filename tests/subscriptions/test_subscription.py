@@ -88,6 +88,17 @@ def test_live_records_come_only_of_assigned_partitions(steered: SteeredLog) -> N
         assert drain(subscription) == []
 
 
+@pytest.mark.parametrize("partition", ["0", True, 1.0])
+def test_a_start_for_what_is_no_number_says_that_partitions_are(
+    steered: SteeredLog, partition: Any
+) -> None:
+    log = steered.as_log()
+    fill(log, "orders", 0, 5)
+
+    with pytest.raises(InvalidError, match="a partition is a whole number"):
+        subscribe(log, "orders", start={partition: 1})
+
+
 def test_a_start_beyond_the_end_is_refused(steered: SteeredLog) -> None:
     """TA11, WA2: nothing below the start is ever delivered, since there is no such start."""
     log = steered.as_log()

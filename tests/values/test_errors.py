@@ -11,6 +11,7 @@ from strandline.values import (
     ConflictError,
     CorruptError,
     DivergedError,
+    DroppedError,
     FailedError,
     FullError,
     InvalidError,
@@ -26,6 +27,7 @@ from strandline.values import (
 
 EVERY_ERROR = [
     InvalidError("fix the call", name="x"),
+    DroppedError("this topic was dropped", topic="orders"),
     RejectedError(7, ValueError("no")),
     ConflictError("another writer was first, read again", expected=3, actual=4),
     UnavailableError("busy, try again later", write={"id": 1}, pid=12),

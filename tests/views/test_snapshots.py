@@ -52,6 +52,11 @@ def test_closing_writes_a_snapshot_of_what_was_applied_tb6(log: Log, path: Path)
         assert later.read(0, dict) is None, "committed, but not assigned"
 
 
+def test_a_folder_is_no_place_for_a_snapshot(log: Log, tmp_path: Path) -> None:
+    with pytest.raises(sl.InvalidError, match="this is a folder, name a file"):
+        sl.LiveView(log, "accounts", Accounts(), snapshot=tmp_path)
+
+
 def test_a_restart_goes_on_after_the_snapshot_tb7(open_again: OpenAgain, path: Path) -> None:
     """V1: the same state as a full rebuild, without reading from 0."""
     fill(open_again(), 6)

@@ -85,16 +85,28 @@ _decode: Callable[[bytes], Any] = msgspec.json.Decoder().decode
 def from_arguments(
     texts: Iterable[str], kind: ValueKind, terms: InputTerms
 ) -> Iterator[InputValue]:
-    """Yield a value for each argument: a JSON payload, or plain text for bytes."""
+    """Yield a value for each argument: JSON for an event, plain text for bytes."""
     for number, text in enumerate(texts, 1):
-        if kind is ValueKind.EVENT:
-            if terms.kind is None:
-                raise InvalidError("say what kind of event it is, with --kind")
+        if kind is ValueKind.EVENT and terms.kind is None:
+            yield InputValue(_event(_whole_event(text, number), terms), None)
+        elif kind is ValueKind.EVENT:
             yield InputValue(terms.event(_payload(text, number)), None)
         elif kind is ValueKind.BYTES:
             yield InputValue(text.encode(), terms.key)
         else:
             raise InvalidError("a topic of batches is appended to from a file, with --from")
+
+
+def _whole_event(text: str, number: int) -> _Line:
+    try:
+        return _decode_line(text.encode())
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise InvalidError(
+            'without --kind an argument is a whole event, such as \'{"kind": "a", "payload": 1}\','
+            " with no other fields than kind, payload, key, headers and occurred_at",
+            argument=number,
+            reason=str(error),
+        ) from error
 
 
 def _payload(text: str, number: int) -> object:

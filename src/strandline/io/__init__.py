@@ -24,6 +24,7 @@ from strandline.io.machine import (
     private_directory,
     real_parent,
     real_path,
+    refusal_of,
 )
 
 __all__ = [
@@ -43,5 +44,6 @@ __all__ = [
     "private_directory",
     "real_parent",
     "real_path",
+    "refusal_of",
     "replace_file",
 ]

@@ -1,5 +1,6 @@
 """What the system knows of the directory where files are kept."""
 
+import errno
 import functools
 import os
 import tempfile
@@ -49,6 +50,21 @@ def real_parent(path: str) -> str:
 def may_write_in(directory: str) -> bool:
     """Whether this process may make files in a directory."""
     return os.access(directory, os.W_OK | os.X_OK)
+
+
+def refusal_of(path: str) -> OSError | None:
+    """Return what the system says to a process that may not use a file, or make some beside it."""
+    if os.path.exists(path) and not os.access(path, os.R_OK):
+        return _refusal(errno.EACCES, path)
+    directory = os.path.dirname(path) or "."
+    if not os.path.isdir(directory) or may_write_in(directory):
+        return None
+    is_read_only = os.statvfs(directory).f_flag & os.ST_RDONLY
+    return _refusal(errno.EROFS if is_read_only else errno.EACCES, directory)
+
+
+def _refusal(number: int, path: str) -> OSError:
+    return OSError(number, os.strerror(number), path)
 
 
 def file_system_of(path: str) -> FileSystem:

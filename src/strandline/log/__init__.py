@@ -54,7 +54,6 @@ from strandline.log.settled import Settled
 from strandline.log.store import (
     AppendRequest,
     Capabilities,
-    DroppedError,
     DurableStore,
     Erased,
     ErasingStore,
@@ -96,7 +95,6 @@ __all__ = [
     "ChangeSource",
     "Claim",
     "Damage",
-    "DroppedError",
     "DurableStore",
     "Erased",
     "ErasingStore",

@@ -24,19 +24,13 @@ from strandline.log.results import TopicName, Value
 from strandline.log.retention import Retention
 from strandline.log.scheduling import scheduled, scheduled_each
 from strandline.log.shortcuts import Shortcuts
-from strandline.log.store import (
-    AppendRequest,
-    DroppedError,
-    Outcome,
-    Shortcut,
-    Store,
-    StoredTopic,
-)
+from strandline.log.store import AppendRequest, Outcome, Shortcut, Store, StoredTopic
 from strandline.log.terms import Terms, check_partition, owner
 from strandline.log.topic_lane import TopicLane
 from strandline.values import (
     ClosedError,
     ConflictError,
+    DroppedError,
     Durability,
     Event,
     InvalidError,

@@ -36,6 +36,7 @@ _RESCAN_S = 0.1
 #: The part of a second's worth that a process draws at a time.
 _SHARE = 4
 _TRIES = 100
+_RATES = ("records_per_s", "bytes_per_s")
 _encode = msgspec.json.encode
 _decode_quota = msgspec.json.Decoder(Quota).decode
 
@@ -217,13 +218,10 @@ class Quotas:
             )
         check_options("set_quota", named, QuotaLimits.__optional_keys__)
         limits = {
-            name: check_limit(name, limit)
+            name: check_limit(name, limit, 1 if name in _RATES else 0)
             for name, limit in named.items()
             if not isinstance(limit, Unchanged)
         }
-        for name in ("records_per_s", "bytes_per_s"):
-            if limits.get(name) == 0:
-                raise InvalidError(f"{name} is at least 1, or None for no limit", value=0)
         if not limits:
             raise InvalidError(
                 "name a limit to change", limits=sorted(QuotaLimits.__optional_keys__)

@@ -16,9 +16,10 @@ from strandline.locks import Latch
 from strandline.log.claims import host_name
 from strandline.log.cursors import ConsumerCursors
 from strandline.log.retention import Retention
-from strandline.log.store import DroppedError, Store, StoredTopic
+from strandline.log.store import Store, StoredTopic
 from strandline.values import (
     ClosedError,
+    DroppedError,
     HeldBack,
     Mode,
     RetentionStatus,

@@ -33,10 +33,10 @@ from strandline.log.metrics import StoreMetrics
 from strandline.log.ranges import ReadRange
 from strandline.log.results import Batches, Claim, TopicName, Watch
 from strandline.values import (
+    DroppedError,
     Durability,
     Epoch,
     Event,
-    InvalidError,
     Marks,
     Mode,
     Offset,
@@ -54,10 +54,6 @@ if TYPE_CHECKING:
 
 Named = TypeVar("Named")
 Found = TypeVar("Found")
-
-
-class DroppedError(InvalidError):
-    """The topic was dropped since it was looked up."""
 
 
 def dropped(topic: Topic) -> DroppedError:

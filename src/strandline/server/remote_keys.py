@@ -8,7 +8,7 @@ from starlette.responses import Response
 from strandline.log import Hint, wire
 from strandline.log.claims import ConsumerPlace
 from strandline.log.off_loop import in_thread
-from strandline.log.store import DroppedError, StoredTopic
+from strandline.log.store import StoredTopic
 from strandline.server.call import Call
 from strandline.server.endpoint import Endpoint
 from strandline.server.remote_call import (
@@ -22,6 +22,7 @@ from strandline.server.settings import WAIT_MAX_S
 from strandline.server.tokens import TokenScope
 from strandline.values import (
     ClosedError,
+    DroppedError,
     InvalidError,
     Partition,
     check_consumer_name,

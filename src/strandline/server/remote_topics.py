@@ -5,11 +5,11 @@ from typing import Any
 from uuid import UUID
 
 from strandline.log import Store
-from strandline.log.store import DroppedError, StoredTopic
+from strandline.log.store import StoredTopic
 from strandline.server.caller import Caller
 from strandline.server.problems import RequestError
 from strandline.server.tokens import EVERY_SCOPE, TokenScope
-from strandline.values import Tenant, Topic
+from strandline.values import DroppedError, Tenant, Topic
 from strandline.values.internal_topics import (
     DEAD_LETTERS_PREFIX,
     DELIVERIES_PREFIX,

@@ -6,11 +6,11 @@ from typing import Any
 import msgspec
 from starlette.responses import Response
 
-from strandline.log import DroppedError, parts_of
+from strandline.log import parts_of
 from strandline.server.call import Call
 from strandline.server.endpoint import JSON, endpoint, json_answer
 from strandline.server.tokens import TokenScope
-from strandline.values import UNCHANGED, InvalidError, TopicDescription
+from strandline.values import UNCHANGED, DroppedError, InvalidError, TopicDescription
 from strandline.values.json_forms import topic_json
 from strandline.values.payload_text import parse_payload_schema
 from strandline.values.topic import ValueKindName

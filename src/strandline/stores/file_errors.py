@@ -1,11 +1,14 @@
 """Errors of stores on a disk: those of the file system, in our words, and of what is missing."""
 
+import errno
 import functools
 from collections.abc import Callable
-from typing import Concatenate, ParamSpec, Protocol, TypeVar
+from typing import Concatenate, Final, ParamSpec, Protocol, TypeVar
 
 from strandline.stores.disk_reserve import is_full
 from strandline.values import CorruptError, FullError, UnavailableError
+
+_REFUSALS: Final = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
 
 
 class _Directory(Protocol):
@@ -34,6 +37,11 @@ def unavailable(error: OSError, path: str) -> UnavailableError:
         path=error.filename or path,
         reason=error.strerror or str(error),
     )
+
+
+def is_refused(error: OSError) -> bool:
+    """Whether this process may not write there: nothing was written then."""
+    return error.errno in _REFUSALS
 
 
 def translated(call: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:

@@ -10,7 +10,7 @@ from typing import Final
 
 from strandline.clock import Clock, Timer
 from strandline.groups import Assigned, AssignmentEvent, Membership, Revoked
-from strandline.log import DroppedError, Log
+from strandline.log import Log
 from strandline.log.parts import counts_of
 from strandline.subscriptions.acks import Acks
 from strandline.subscriptions.consumer_name import ConsumerName
@@ -22,6 +22,7 @@ from strandline.values import (
     CONSUMER_IDLE_S,
     EARLIEST,
     ClosedError,
+    DroppedError,
     LeaseLostError,
     Offset,
     Partition,

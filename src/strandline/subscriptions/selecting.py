@@ -11,14 +11,11 @@ from strandline.log.selecting_store import (
     SelectedPage,
     SelectingStore,
 )
-from strandline.log.store import (
-    DroppedError,
-    StoredTopic,
-)
+from strandline.log.store import StoredTopic
 from strandline.predicates.bounds import Bound
 from strandline.subscriptions.cursor import TopicPartition
 from strandline.subscriptions.screening import EventScreen, Screen
-from strandline.values import Topic
+from strandline.values import DroppedError, Topic
 from strandline.values.instants import us_since_epoch
 
 _COLUMNS: Final = frozenset({"kind", "key", "timestamp", "occurred_at"})

@@ -243,7 +243,9 @@ def _pair(entry: int | tuple[int, StartPoint], start: Starts) -> tuple[int, Star
 def _of(start: Starts, partition: int) -> StartPoint:
     if not isinstance(start, Mapping):
         return start
-    if whole(partition) is not None and partition in start:
+    if whole(partition) is None:
+        raise InvalidError("a partition is a whole number from 0", partition=partition)
+    if partition in start:
         return start[partition]
     raise InvalidError("this partition is given no start", partition=partition)
 

@@ -1,5 +1,6 @@
 """Arrow schemas of typed topics: which may be, which follow from which, what differs."""
 
+from collections.abc import Iterator
 from importlib import import_module
 from typing import Any, Final
 
@@ -150,6 +151,39 @@ def conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
                 "a row does not fit this version of the schema, read a newer one", [sentence]
             ) from error
     return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def fields_within(
+    given: pa.DataType, wanted: pa.DataType, path: str = ""
+) -> Iterator[tuple[str, pa.DataType, pa.DataType | None]]:
+    """Yield the fields of a type as `column.field`, with their types here and in another type.
+
+    None for a field that the other type does not have.
+    """
+    if pa.types.is_struct(given) and pa.types.is_struct(wanted):
+        for each in given:
+            at, index = f"{path}{each.name}", wanted.get_field_index(each.name)
+            if index < 0:
+                yield at, each.type, None
+            else:
+                yield from fields_within(each.type, wanted.field(index).type, f"{at}.")
+    elif pa.types.is_map(given) and pa.types.is_map(wanted):
+        yield from fields_within(given.key_type, wanted.key_type, path)
+        yield from fields_within(given.item_type, wanted.item_type, path)
+    elif hasattr(given, "value_type") and hasattr(wanted, "value_type"):
+        yield from fields_within(given.value_type, wanted.value_type, path)
+    else:
+        yield path.removesuffix("."), given, wanted
+
+
+def is_other_zone(given: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether a cast between the two would assume a time zone, or drop one."""
+    is_time = pa.types.is_temporal(given) and pa.types.is_temporal(wanted)
+    return is_time and _has_zone(given) != _has_zone(wanted)
+
+
+def _has_zone(arrow: pa.DataType) -> bool:
+    return pa.types.is_timestamp(arrow) and arrow.tz is not None
 
 
 def _follows(new: pa.Field, old: pa.Field) -> bool:

@@ -2,6 +2,7 @@
 
 StrandlineError
 ├── InvalidError          fix the call
+│   ├── DroppedError      create the topic again, or leave it: it was dropped while in use
 │   └── RejectedError     fix the write: its store refused it at .epoch
 ├── ConflictError         another process wrote first: read again, retry
 ├── LeaseLostError        drop what was read of .partition: another member has it now
@@ -108,6 +109,13 @@ class InvalidError(StrandlineError):
     """The call can never succeed as it is: fix the call.
 
     See docs/reference/errors/InvalidError.md.
+    """
+
+
+class DroppedError(InvalidError):
+    """The topic was dropped since it was looked up: what was opened on it cannot go on.
+
+    See docs/reference/errors/DroppedError.md.
     """
 
 

@@ -124,12 +124,24 @@ def read_snapshot(io: Io, path: str) -> tuple[Binding, Stored]:
     return unpacked(content, path)
 
 
+def _check_no_folder(io: Io, path: str) -> None:
+    """Raise InvalidError where there is a folder, which no snapshot can replace."""
+    try:
+        is_folder = io.stat(path).is_directory
+    except OSError:
+        # None yet, or one that cannot be looked at, which is a fault of the snapshot.
+        return
+    if is_folder:
+        raise InvalidError("this is a folder, name a file for the snapshot", path=path)
+
+
 class SnapshotFile:
     """The snapshot file of one view, used by one thread at a time."""
 
     def __init__(self, io: Io, path: str | PathLike[str], binding: Binding, clock: Clock) -> None:
         self._io = io
         self._path = real_parent(fspath(path))
+        _check_no_folder(io, self._path)
         self._binding = binding
         self._clock = clock
         self.fault: BaseException | None = None

@@ -18,7 +18,7 @@ from strandline._core import IS_COMPILED
 from strandline.log import Log, parts_of
 from strandline.spark.sink import kafka_rows
 from strandline.typed import SchemaMismatchError
-from strandline.typed.schemas import conformed, with_schema
+from strandline.typed.schemas import conformed, fields_within, is_other_zone, with_schema
 from strandline.values import (
     RECORD_BYTES_MAX,
     Event,
@@ -150,18 +150,26 @@ class TopicRows:
         )
 
     def _conformed(self, rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+        fields = [*fields_within(pa.struct(rows.schema), pa.struct(schema))]
         # A cast would leave them out.
-        strange = [*_strange_fields(pa.struct(rows.schema), pa.struct(schema), "")]
+        strange = [name for name, _, wanted in fields if wanted is None]
         if strange:
             self._refuse(strange, [], schema.names)
+        for name, given, wanted in fields:
+            _check_zone(name, given, wanted)
         try:
             return with_schema(conformed(_fixed_width(rows, schema), schema), schema)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, SchemaMismatchError) as error:
-            raise InvalidError(
-                "a column does not fit the topic's schema",
-                topic=self.topic.name,
-                reason=str(error),
-            ) from error
+        except SchemaMismatchError as error:
+            raise self._misfit("; ".join(error.differences)) from error
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise self._misfit(str(error)) from error
+
+    def _misfit(self, reason: str) -> InvalidError:
+        return InvalidError(
+            "a column does not fit the topic's schema, cast it in the query",
+            topic=self.topic.name,
+            reason=reason,
+        )
 
     def split(self, rows: pa.RecordBatch, turn: int) -> Iterator[tuple[int, pa.RecordBatch]]:
         """Yield the rows of each partition; without a key, of the one whose `turn` it is."""
@@ -218,20 +226,16 @@ def _find(log: Log, name: str, tenant: str | None) -> Topic:
     return log.topic(name)
 
 
-def _strange_fields(given: pa.DataType, wanted: pa.DataType, path: str) -> Iterator[str]:
-    """Yield the fields within a type for which another has no place, as `column.field`."""
-    if pa.types.is_struct(given) and pa.types.is_struct(wanted):
-        for each in given:
-            at, index = f"{path}{each.name}", wanted.get_field_index(each.name)
-            if index < 0:
-                yield at
-            else:
-                yield from _strange_fields(each.type, wanted.field(index).type, f"{at}.")
-    elif pa.types.is_map(given) and pa.types.is_map(wanted):
-        yield from _strange_fields(given.key_type, wanted.key_type, path)
-        yield from _strange_fields(given.item_type, wanted.item_type, path)
-    elif hasattr(given, "value_type") and hasattr(wanted, "value_type"):
-        yield from _strange_fields(given.value_type, wanted.value_type, path)
+def _check_zone(name: str, given: pa.DataType, wanted: pa.DataType) -> None:
+    """Raise InvalidError if a cast between the two would assume a time zone, or drop it."""
+    if is_other_zone(given, wanted):
+        raise InvalidError(
+            "one of these types has a time zone and the other has none, cast the column in the "
+            "query: timestamp has one, timestamp_ntz and date have none",
+            column=name,
+            given=str(given),
+            wanted=str(wanted),
+        )
 
 
 def _selected(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
@@ -246,13 +250,14 @@ def _selected(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _cast(column: pa.Array, name: str, arrow: pa.DataType) -> pa.Array:
+    _check_zone(name, column.type, arrow)
     try:
         found = column.cast(arrow)
         if pa.types.is_string(arrow) or pa.types.is_map(arrow):
             found.validate(full=True)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise InvalidError(
-            "this column has another type, or a text that is not UTF-8",
+            "this column has another type, or a text that is not UTF-8: cast it in the query",
             column=name,
             given=str(column.type),
             wanted=str(arrow),

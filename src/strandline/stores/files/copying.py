@@ -26,7 +26,7 @@ from strandline.log.copies import (
     check_provable,
     end_of_copy,
 )
-from strandline.log.store import DroppedError, dropped
+from strandline.log.store import dropped
 from strandline.stores.files.beginning import NO_LOCK
 from strandline.stores.files.entries import entries_of
 from strandline.stores.files.identity_window import IdentityWindow
@@ -49,7 +49,7 @@ from strandline.stores.files.succession import make_segment
 from strandline.stores.files.topics import KEYS, FileTopics, TopicEntry
 from strandline.stores.new_place import new_place
 from strandline.stores.open_file import OpenFile
-from strandline.values import CorruptError, Marks, Mode, Offset, UnavailableError
+from strandline.values import CorruptError, DroppedError, Marks, Mode, Offset, UnavailableError
 from strandline.values.names import RESERVED_PREFIX
 
 _CHUNK_BYTES = 1 << 20

@@ -201,6 +201,8 @@ class Lane:
 
     def sync(self) -> None:
         """Return once everything written so far, by any process, is durable."""
+        # What cannot be opened fails here, where nothing that is on its way fails with it.
+        self.store.syncing.check_tail()
         try:
             self.channel.flush(durable=True).wait(_DURABLE)
         except FailedError as error:

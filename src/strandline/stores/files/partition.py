@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from strandline._core import IS_COMPILED
 from strandline.clock import SystemClock
 from strandline.io import SystemIo
-from strandline.log.store import DroppedError, dropped
+from strandline.log.store import dropped
 from strandline.stores.files.entries import page_of
 from strandline.stores.files.frame import Frame
 from strandline.stores.files.manifest import Manifest, StoredSegment
@@ -36,6 +36,7 @@ from strandline.stores.open_file import OpenFile
 from strandline.values import (
     CorruptError,
     DivergedError,
+    DroppedError,
     Epoch,
     Marks,
     Offset,

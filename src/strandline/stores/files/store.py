@@ -22,7 +22,6 @@ from strandline.log.results import TopicName
 from strandline.log.store import (
     AppendRequest,
     Capabilities,
-    DroppedError,
     Erased,
     Outcome,
     PartitionState,
@@ -55,6 +54,7 @@ from strandline.stores.files.watching import FileWatches
 from strandline.stores.files.writing_settings import WritingSettings
 from strandline.values import (
     ClosedError,
+    DroppedError,
     Durability,
     Epoch,
     FailedError,

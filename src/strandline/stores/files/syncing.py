@@ -106,6 +106,13 @@ class Syncing:
                 return
         raise UnsettledError("a change of hands was cut short, open the log for writing to end it")
 
+    def check_tail(self) -> None:
+        """Raise OSError if a first sync could not open the tail, to note how far it came."""
+        state = None if self._last is not None else self._files.look()
+        if state is not None and state.marks.durable < state.marks.high:
+            with contextlib.suppress(FileNotFoundError):
+                OpenFile(self._io, self._files.place.path(state.manifest.tail), "write").close()
+
     def _follow(self, manifest: Manifest) -> None:
         """Release a segment that the last sync was in, and that was removed since."""
         last = self._last

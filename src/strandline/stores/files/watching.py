@@ -6,12 +6,12 @@ from typing import Any, Final, Generic, NamedTuple
 
 from strandline.clock import Clock, SystemClock
 from strandline.io import FileWatcher
-from strandline.log.store import DroppedError
 from strandline.log.watches import ChangeSource, Place, Watches
 from strandline.stores.file_errors import translated, unavailable
 from strandline.stores.files.partition import PartitionFiles
 from strandline.stores.files.root import Root
 from strandline.stores.files.topics import TopicEntry
+from strandline.values import DroppedError
 
 #: How long a writer only stores ends in shared memory after it has written one: lane_tail.c.
 TOUCH_S = 0.0002

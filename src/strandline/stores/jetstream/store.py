@@ -22,7 +22,7 @@ from strandline.log.metrics import StoreMetrics
 from strandline.log.ranges import ReadRange, ReadSpan, check_range
 from strandline.log.record_batches import record_batches
 from strandline.log.results import TopicName
-from strandline.log.store import AppendRequest, DroppedError, PartitionState, Trimmed
+from strandline.log.store import AppendRequest, PartitionState, Trimmed
 from strandline.stores.closing import close_each
 from strandline.stores.engine_lanes import EngineLanes
 from strandline.stores.engine_topic import EngineTopic
@@ -43,6 +43,7 @@ from strandline.stores.jetstream.watching import JetStreamWatches
 from strandline.stores.topic_ends import TopicEnd, ends_of
 from strandline.values import (
     CorruptError,
+    DroppedError,
     Durability,
     Marks,
     Mode,

@@ -21,7 +21,7 @@ from strandline.log.ranges import ReadRange, ReadSpan, check_range
 from strandline.log.record_batches import record_batches, source_batches
 from strandline.log.results import TopicName
 from strandline.log.sources import check_has_no_holes
-from strandline.log.store import AppendRequest, DroppedError, PartitionState, Trimmed, dropped
+from strandline.log.store import AppendRequest, PartitionState, Trimmed, dropped
 from strandline.stores.closing import close_each
 from strandline.stores.engine_lanes import EngineLanes
 from strandline.stores.engine_topic import EngineTopic
@@ -50,6 +50,7 @@ from strandline.stores.kafka.watching import KafkaWatches
 from strandline.stores.topic_ends import TopicEnd, both_ends, ends_of
 from strandline.values import (
     CorruptError,
+    DroppedError,
     Durability,
     Marks,
     Mode,

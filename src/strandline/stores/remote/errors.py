@@ -4,9 +4,9 @@ from typing import Any
 
 import msgspec
 
-from strandline.log.store import DroppedError
 from strandline.values import (
     ClosedError,
+    DroppedError,
     InvalidError,
     StrandlineError,
     UnavailableError,
@@ -48,8 +48,6 @@ def problem_in(body: bytes, status: int) -> WireProblem:
 def error_of(problem: WireProblem) -> StrandlineError:
     """Return the error that the server's log has raised."""
     kind = getattr(tree, problem.title, None)
-    if problem.title == DroppedError.__name__:
-        kind = DroppedError
     if not (isinstance(kind, type) and issubclass(kind, StrandlineError)):
         return _other(problem)
     error = kind.__new__(kind)

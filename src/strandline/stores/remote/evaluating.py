@@ -8,12 +8,9 @@ from strandline.log import wire
 from strandline.log.draft import load
 from strandline.log.ranges import ReadRange
 from strandline.log.selecting_store import PredicateText, ScanText, SelectedPage
-from strandline.log.store import (
-    DroppedError,
-)
 from strandline.stores.remote.connection import RemoteConnection
 from strandline.stores.remote.topics import RemoteTopic
-from strandline.values import CorruptError, InvalidError, Partition, Record, ValueKind
+from strandline.values import CorruptError, DroppedError, InvalidError, Partition, Record, ValueKind
 
 MessageT = TypeVar("MessageT", bound=wire.Message)
 

@@ -18,7 +18,6 @@ from strandline.log.selecting_store import PredicateText, ScanText, SelectedPage
 from strandline.log.store import (
     AppendRequest,
     Capabilities,
-    DroppedError,
     PartitionState,
     Reach,
     Trimmed,
@@ -34,6 +33,7 @@ from strandline.stores.remote.topics import RemoteTopic, topic_of
 from strandline.stores.remote.watching import RemoteWatches
 from strandline.stores.topic_ends import TopicEnd, ends_of
 from strandline.values import (
+    DroppedError,
     Durability,
     Epoch,
     InvalidError,

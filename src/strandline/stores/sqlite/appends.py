@@ -11,7 +11,7 @@ from strandline.log.decide import decide, record_identities
 from strandline.log.draft import Draft
 from strandline.log.draft_columns import size_of
 from strandline.log.identities import Original
-from strandline.log.store import AppendRequest, DroppedError, Placement
+from strandline.log.store import AppendRequest, Placement
 from strandline.log.topics import is_internal_name
 from strandline.stores.sqlite.chain_values import ValueRow, load_value, store_values, value_row
 from strandline.stores.sqlite.database import Database
@@ -32,6 +32,7 @@ from strandline.stores.sqlite.topics import SqliteTopic
 from strandline.values import (
     ClosedError,
     CorruptError,
+    DroppedError,
     FullError,
     InvalidError,
     Tenant,

@@ -2,12 +2,15 @@
 
 import contextlib
 import ctypes
+import errno
 import sqlite3
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn, TypeVar, overload
 from urllib.parse import quote
 
+from strandline.io import refusal_of
 from strandline.stores.disk_reserve import is_full
+from strandline.stores.file_errors import unavailable
 from strandline.values import (
     CorruptError,
     FailedError,
@@ -180,9 +183,15 @@ def _raise_translated(path: str, error: sqlite3.Error) -> NoReturn:
     if code in _DAMAGED or _UNREADABLE_TEXT in str(error):
         raise _damaged(path, error) from error
     if code == sqlite3.SQLITE_CANTOPEN:
+        refusal = refusal_of(path)
+        if refusal is not None:
+            raise unavailable(refusal, path) from error
         raise InvalidError(
             "this database cannot be opened", path=path, reason=str(error)
         ) from error
+    if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_READONLY:
+        refusal = OSError(errno.EACCES, str(error), path)
+        raise unavailable(refusal, path) from error
     if code == sqlite3.SQLITE_FULL:
         raise FullError(path, str(error)) from error
     if code in _BUSY:

@@ -35,6 +35,7 @@ from strandline.log.store import (
 from strandline.log.topics import is_internal_name
 from strandline.stores.claim_locks import LockClaim, LockClaims
 from strandline.stores.closing import close_each
+from strandline.stores.file_errors import unavailable
 from strandline.stores.sqlite.appends import SlotHead, SqliteAppend
 from strandline.stores.sqlite.chain_values import store_values, value_row
 from strandline.stores.sqlite.database import Database
@@ -396,10 +397,12 @@ class SqliteStore:
     @spending
     def claim(self, place: ConsumerPlace) -> LockClaim:
         io, directory = self._database.io, f"{self._database.path}-strandline.claims"
-        with translated(directory):
+        try:
             with contextlib.suppress(FileExistsError):
                 io.mkdir(directory)
             return self._claims.take(os.path.join(directory, place.file_name()), place)
+        except OSError as error:
+            raise unavailable(error, directory) from error
 
     def watch(self, find: Callable[[TopicName], SqliteTopic], *, durable_only: bool) -> LocalWatch:
         return self._watches.open(find, durable_only=durable_only)

@@ -15,6 +15,7 @@ from strandline.clock import Clock
 from strandline.io import Io, SystemIo
 from strandline.locks import Attempt, holding
 from strandline.log.holders import LogHolder, local_writer
+from strandline.stores.file_errors import is_refused, unavailable
 from strandline.values import InvalidError, UnavailableError
 
 if TYPE_CHECKING or IS_COMPILED:
@@ -247,7 +248,12 @@ class StoreLock:
 
     def _open(self) -> int:
         if self._fd is None:
-            self._fd = self._io.open(self._path, "create")
+            try:
+                self._fd = self._io.open(self._path, "create")
+            except OSError as error:
+                if not is_refused(error):
+                    raise
+                raise unavailable(error, self._path) from error
             self._inode = self._io.identity(self._fd)
             if IS_COMPILED and type(self._io) is SystemIo:
                 place = _SIGN.pack(self._fd, *self._inode, _SIGNED_AT, self._signature)

@@ -5,6 +5,7 @@ from uuid import UUID
 
 from strandline.io import Io
 from strandline.stores.disk_reserve import is_full
+from strandline.stores.file_errors import is_refused, unavailable
 from strandline.stores.sqlite.checksum import check_row, row_crc
 from strandline.stores.sqlite.schema import FORMAT_VERSION, TABLES
 from strandline.values import CorruptError, FullError, InvalidError, StrandlineError
@@ -33,6 +34,8 @@ def cannot_be_opened(path: str, error: OSError) -> StrandlineError:
         return InvalidError(
             "the folder of this database is missing, create it first", path=path, reason=str(error)
         )
+    if is_refused(error):
+        return unavailable(error, path)
     return InvalidError("this database cannot be opened", path=path, reason=str(error))
 
 
