@@ -260,21 +260,14 @@ def _fitted(batch: "pa.RecordBatch", schema: "pa.Schema") -> "pa.RecordBatch":
     """
     import pyarrow as pa  # noqa: PLC0415 Takes long to import.
 
-    from strandline.typed.schemas import fields_within, is_other_zone  # noqa: PLC0415 As well.
+    from strandline.typed.schemas import check_zone, fields_within  # noqa: PLC0415 As well.
 
     if sorted(batch.schema.names) != sorted(schema.names):
         return batch
     for name, given, wanted in fields_within(pa.struct(batch.schema), pa.struct(schema)):
         if wanted is None:
             raise InvalidError("the topic's schema has no such field, leave it out", field=name)
-        if is_other_zone(given, wanted):
-            raise InvalidError(
-                "one of these types has a time zone and the other has none: write the times in "
-                "the file as the topic has them",
-                column=name,
-                given=str(given),
-                wanted=str(wanted),
-            )
+        check_zone(name, given, wanted, "write the times in the file as the topic has them")
     try:
         return batch.select(schema.names).cast(schema)
     except (pa.ArrowException, ValueError) as error:

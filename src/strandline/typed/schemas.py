@@ -176,10 +176,16 @@ def fields_within(
         yield path.removesuffix("."), given, wanted
 
 
-def is_other_zone(given: pa.DataType, wanted: pa.DataType) -> bool:
-    """Whether a cast between the two would assume a time zone, or drop one."""
+def check_zone(name: str, given: pa.DataType, wanted: pa.DataType, advice: str) -> None:
+    """Raise InvalidError, with advice, if a cast would assume a time zone, or drop one."""
     is_time = pa.types.is_temporal(given) and pa.types.is_temporal(wanted)
-    return is_time and _has_zone(given) != _has_zone(wanted)
+    if is_time and _has_zone(given) != _has_zone(wanted):
+        raise InvalidError(
+            f"one of these types has a time zone and the other has none: {advice}",
+            column=name,
+            given=str(given),
+            wanted=str(wanted),
+        )
 
 
 def _has_zone(arrow: pa.DataType) -> bool:

@@ -18,7 +18,7 @@ from strandline._core import IS_COMPILED
 from strandline.log import Log, parts_of
 from strandline.spark.sink import kafka_rows
 from strandline.typed import SchemaMismatchError
-from strandline.typed.schemas import conformed, fields_within, is_other_zone, with_schema
+from strandline.typed.schemas import check_zone, conformed, fields_within, with_schema
 from strandline.values import (
     RECORD_BYTES_MAX,
     Event,
@@ -51,6 +51,8 @@ _COLUMNS: Final = {
 _NEEDED: Final = {ValueKind.EVENT: ("kind",), ValueKind.BYTES: ("value",)}
 #: What the source adds on request, and a log decides by itself.
 _METADATA: Final = ("_topic", "_partition", "_offset", "_row", "_timestamp", "_key", "_tenant")
+
+_ADVICE: Final = "cast the column in the query, timestamp has one, timestamp_ntz and date have none"
 
 #: So few brackets cannot nest too deeply.
 _FLAT_MAX: Final = 128
@@ -156,7 +158,7 @@ class TopicRows:
         if strange:
             self._refuse(strange, [], schema.names)
         for name, given, wanted in fields:
-            _check_zone(name, given, wanted)
+            check_zone(name, given, wanted, _ADVICE)
         try:
             return with_schema(conformed(_fixed_width(rows, schema), schema), schema)
         except SchemaMismatchError as error:
@@ -226,18 +228,6 @@ def _find(log: Log, name: str, tenant: str | None) -> Topic:
     return log.topic(name)
 
 
-def _check_zone(name: str, given: pa.DataType, wanted: pa.DataType) -> None:
-    """Raise InvalidError if a cast between the two would assume a time zone, or drop it."""
-    if is_other_zone(given, wanted):
-        raise InvalidError(
-            "one of these types has a time zone and the other has none, cast the column in the "
-            "query: timestamp has one, timestamp_ntz and date have none",
-            column=name,
-            given=str(given),
-            wanted=str(wanted),
-        )
-
-
 def _selected(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     names = set(batch.schema.names)
     columns = [
@@ -250,7 +240,7 @@ def _selected(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _cast(column: pa.Array, name: str, arrow: pa.DataType) -> pa.Array:
-    _check_zone(name, column.type, arrow)
+    check_zone(name, column.type, arrow, _ADVICE)
     try:
         found = column.cast(arrow)
         if pa.types.is_string(arrow) or pa.types.is_map(arrow):
