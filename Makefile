@@ -7,6 +7,7 @@ PYTEST := $(VENV_PYTHON) -m pytest -n auto --maxprocesses 4 --max-worker-restart
 # Tests of pages that are made from the code and from stored figures.
 GENERATED := tests/docs/test_api_pages.py tests/docs/test_cli_page.py \
 	tests/docs/test_benchmark_table.py tests/test_torture_counts.py
+ANALYSER := tests/core/test_building.py::test_the_static_analyser_finds_nothing
 TREES := src tests tools benchmarks examples torture conftest.py
 
 # Without bytecode each Python that Spark starts compiles all of its libraries anew.
@@ -40,7 +41,7 @@ Strandline: a durable, replayable event log.
   make test-pythons a fast part with the oldest and the newest Python here
   make test-lowest a fast part with the oldest packages that are allowed
   make coverage    which branches the fast tests take
-  make lint        format, lint, types, imports, spelling, layout, pages
+  make lint        format, lint, types, imports, spelling, layout, words, C, pages
   make format      let ruff rewrite what it can
   make pages       write the pages that are made from the code and from stored figures
   make bench       measure and compare            ONLY=coordinator  BARS=strict
@@ -108,7 +109,7 @@ lint: setup
 	$(VENV_PYTHON) -m mypy $(TREES)
 	.venv/bin/lint-imports --no-logo --cache-dir .cache/import-linter
 	.venv/bin/codespell $(TREES) docs *.md mkdocs.yml
-	$(VENV_PYTHON) -m pytest -q -m "" tests/test_layout.py tests/test_words.py $(GENERATED)
+	$(VENV_PYTHON) -m pytest -q -m "" tests/test_layout.py tests/test_words.py $(ANALYSER) $(GENERATED)
 
 # Formatting first: it shortens lines that the checks would refuse.
 format: setup
