@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 import strandline as sl
+from strandline.stores.kafka.sending import MessageSender
+from tests.planting import Bug
 
 pytestmark = [pytest.mark.slow, pytest.mark.heavy]
 
@@ -25,6 +27,8 @@ def _alarm() -> Iterator[None]:
     signal.signal(signal.SIGALRM, before)
 
 
+# Python prints an interrupt that comes in a callback of a weak reference, and goes on.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.usefixtures("_alarm")
 def test_appends_of_other_threads_end_whenever_one_is_interrupted(
     new_url: Callable[[], str],
@@ -49,6 +53,31 @@ def test_appends_of_other_threads_end_whenever_one_is_interrupted(
         for each in writers:
             each.join(PATIENCE_S)
             assert not each.is_alive(), "an append waits for an answer that was lost"
+
+
+def test_appends_end_though_no_thread_is_woken_to_poll(new_url: Callable[[], str]) -> None:
+    """As where an interrupt comes right before a thread that stops polling wakes another."""
+    lost = Bug("none is woken", MessageSender, "_pass_on", "each.signal.set()", "pass")
+    with lost.planted(), sl.open(new_url()) as log:
+        log.create_topic("orders", partitions=WRITERS)
+        begin = threading.Barrier(WRITERS)
+
+        def write(partition: int) -> None:
+            begin.wait()
+            for _ in range(3):
+                log.append("orders", EVENT, partition=partition)
+
+        writers = [
+            threading.Thread(target=write, args=(partition,), daemon=True)
+            for partition in range(WRITERS)
+        ]
+        for each in writers:
+            each.start()
+
+        for each in writers:
+            each.join(PATIENCE_S)
+            assert not each.is_alive(), "an append waits for a thread that polls"
+        assert [log.marks("orders", number).high for number in range(WRITERS)] == [3] * WRITERS
 
 
 def _append_interrupted(log: sl.Log, rng: random.Random) -> None:

@@ -13,6 +13,8 @@ from strandline.stores.kafka.fetching import MessagePlace
 from strandline.stores.lost_answer import NotSentError
 
 _POLL_S: Final = 0.1
+#: How long a thread waits until it looks by itself whether another one polls.
+_LOOK_S: Final = 1.0
 
 
 class SentMessage:
@@ -117,7 +119,8 @@ class MessageSender:
                     finally:
                         self._polling.release()
                 else:
-                    sent.signal.wait()
+                    # An interrupt of the thread that polled may have come before it woke one.
+                    sent.signal.wait(_LOOK_S)
                     sent.signal.clear()
         finally:
             self._waiting.discard(sent)
