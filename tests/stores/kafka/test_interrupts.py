@@ -4,12 +4,14 @@ import random
 import signal
 import threading
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import pytest
+from confluent_kafka import Message
 
 import strandline as sl
-from strandline.stores.kafka.sending import MessageSender
-from tests.planting import Bug
+from strandline.locks import Attempt
+from strandline.stores.kafka.sending import MessageSender, SentMessage
 
 pytestmark = [pytest.mark.slow, pytest.mark.heavy]
 
@@ -55,29 +57,41 @@ def test_appends_of_other_threads_end_whenever_one_is_interrupted(
             assert not each.is_alive(), "an append waits for an answer that was lost"
 
 
-def test_appends_end_though_no_thread_is_woken_to_poll(new_url: Callable[[], str]) -> None:
+def test_a_thread_that_is_not_woken_to_poll_does_so_by_itself() -> None:
     """As where an interrupt comes right before a thread that stops polling wakes another."""
-    lost = Bug("none is woken", MessageSender, "_pass_on", "each.signal.set()", "pass")
-    with lost.planted(), sl.open(new_url()) as log:
-        log.create_topic("orders", partitions=WRITERS)
-        begin = threading.Barrier(WRITERS)
+    sender = MessageSender({"bootstrap.servers": "127.0.0.1:1"}, "kafka://127.0.0.1:1/log")
+    lock = _TakenOnce(sender._polling)  # noqa: SLF001 - No call of the log waits at this place only.
+    sender._attempt_polling = Attempt(lock)  # noqa: SLF001 - As above.
+    sent = SentMessage()
+    whose = sent, _Answer(sent)
+    waiting = threading.Thread(target=sender._wait, args=whose, daemon=True)  # noqa: SLF001 - As above.
 
-        def write(partition: int) -> None:
-            begin.wait()
-            for _ in range(3):
-                log.append("orders", EVENT, partition=partition)
+    waiting.start()
 
-        writers = [
-            threading.Thread(target=write, args=(partition,), daemon=True)
-            for partition in range(WRITERS)
-        ]
-        for each in writers:
-            each.start()
+    waiting.join(PATIENCE_S)
+    assert not waiting.is_alive(), "an append waits for a thread that polls"
+    assert sent.is_over
 
-        for each in writers:
-            each.join(PATIENCE_S)
-            assert not each.is_alive(), "an append waits for a thread that polls"
-        assert [log.marks("orders", number).high for number in range(WRITERS)] == [3] * WRITERS
+
+class _TakenOnce:
+    """A lock that another thread has at the first attempt, and none at the next."""
+
+    def __init__(self, lock: threading.Lock) -> None:
+        self._lock = lock
+        self._is_taken = True
+
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
+        was_taken, self._is_taken = self._is_taken, False
+        return not was_taken and self._lock.acquire(blocking, timeout)
+
+
+class _Answer(NamedTuple):
+    """A client that has the answer for the thread that polls."""
+
+    sent: SentMessage
+
+    def poll(self, _timeout_s: float) -> None:
+        self.sent.on_delivery(None, Message())
 
 
 def _append_interrupted(log: sl.Log, rng: random.Random) -> None:
