@@ -1,5 +1,6 @@
-"""Writes docs/reference/api/ from the docstrings, a page for each public room, and a
-table of the names of `strandline` itself, docs/reference/names.md.
+"""Writes docs/reference/api/ from the docstrings, and docs/reference/names.md, a table of the
+names of `strandline` itself. These have a page for each subject (`api_subjects.py`); each other
+public room has a page of its own.
 
     python -m tools.api_pages
 
@@ -12,17 +13,18 @@ import functools
 import inspect
 import itertools
 import re
+import sys
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any, TypeVar, get_args, get_origin
+from typing import Any, NamedTuple, TypeVar, get_args, get_origin
 
 from strandline.values import _plain_event, _plain_record
+from tools.api_subjects import SUBJECTS
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference" / "api"
 ROOMS = (
-    "strandline",
     "strandline.spark",
     "strandline.testing",
     "strandline.tiering",
@@ -34,38 +36,68 @@ _KINDS = ("function", "class", "constant", "error")
 #: Of what is compiled, the same in Python, which has signatures.
 _PLAIN = {"Event": _plain_event.Event, "Record": _plain_record.Record}
 _SPECIAL = {"__aenter__", "__aiter__", "__await__", "__enter__", "__init__", "__iter__"}
+_LINE_MAX = 76
+#: What an async face says of a call that is the blocking one in a thread.
+_OFF_LOOP = re.compile(r"Do what `(?:\w+\.)*(\w+\.\w+)` does, off the event loop\.")
+
+
+class Page(NamedTuple):
+    """What stands before the names of a module on one page, and the names."""
+
+    title: str
+    opening: str
+    module: str
+    names: Sequence[str]
+
+    def values(self) -> Iterator[tuple[str, str, Any]]:
+        """Yield each name, its heading, and what it is."""
+        for name in self.names:
+            value = _PLAIN.get(name) or getattr(import_module(self.module), name)
+            # Without the module, `scan` and `Scan` would have one anchor.
+            yield name, f"{self.module}.{name}" if inspect.isroutine(value) else name, value
+
+
+@functools.cache
+def _pages() -> Mapping[str, Page]:
+    found = {
+        subject.file: Page(f"# {subject.title}", subject.opening, "strandline", subject.names)
+        for subject in SUBJECTS
+    }
+    for room in ROOMS:
+        module = import_module(room)
+        names = sorted(module.__all__, key=str.lower)
+        found[f"{room}.md"] = Page(f"# `{room}`", inspect.getdoc(module) or "", room, names)
+    return found
 
 
 def pages() -> Mapping[str, str]:
     """Return the text of each page by the name of its file."""
-    return {f"{room}.md": page(room) for room in ROOMS}
+    return {file: _text(file, page) for file, page in _pages().items()}
 
 
-def page(room: str) -> str:
-    """Return a room's page: what it exports, with signatures and docstrings."""
-    module = import_module(room)
-    parts = [f"# `{room}`", inspect.getdoc(module) or ""]
-    for name in sorted(module.__all__, key=str.lower):
-        parts += _described(name, _PLAIN.get(name) or getattr(module, name))
-    text = "\n\n".join(part for part in parts if part) + "\n"
-    return _cross_referenced(text, f"{room}.md")
+def _text(file: str, page: Page) -> str:
+    """Return a page: its names, with signatures and docstrings."""
+    parts = [page.title, page.opening]
+    for name, heading, value in page.values():
+        parts += [f"## {heading}", *_described(name, value)]
+    return _cross_referenced("\n\n".join(part for part in parts if part) + "\n", file)
 
 
 @functools.cache
 def _places() -> Mapping[str, str]:
     """Return where each public name, and each method of one, has its heading."""
     found: dict[str, str] = {}
-    for room in reversed(ROOMS):
-        module = import_module(room)
-        for name in module.__all__:
-            value = _PLAIN.get(name) or getattr(module, name)
-            if inspect.isclass(value) and issubclass(value, BaseException):
-                found[name] = f"../errors/{name}.md"
-                continue
-            found[name] = f"{room}.md#{name.lower()}"
+    for file, page in reversed([*_pages().items()]):
+        for name, heading, value in page.values():
+            found[name] = f"{file}#{_slug(heading)}"
             if inspect.isclass(value):
-                for member in _members(value):
-                    found[f"{name}.{member}"] = f"{room}.md#{_slug(f'{name}.{member}')}"
+                for member in _described_members(value):
+                    found[f"{name}.{member}"] = f"{file}#{_slug(f'{name}.{member}')}"
+    package = import_module("strandline")
+    for name in package.__all__:
+        value = getattr(package, name)
+        if inspect.isclass(value) and issubclass(value, BaseException):
+            found[name] = f"../errors/{name}.md"
     return found
 
 
@@ -80,7 +112,7 @@ def _cross_referenced(text: str, page: str) -> str:
     def linked(match: re.Match[str]) -> str:
         name = match[1] or match[2]
         place = places.get(name)
-        if place is None or not (FOLDER / place.partition("#")[0]).exists():
+        if place is None:
             return match[0]
         return f"[`{name}`]({place.removeprefix(page)})"
 
@@ -121,8 +153,8 @@ def _row(name: str, value: Any) -> tuple[str, str, str]:
 def _linked(name: str, kind: str) -> str:
     if name == "__version__":
         return f"`{name}`"
-    page = f"errors/{name}.md" if kind == "error" else f"api/strandline.md#{name.lower()}"
-    return f"[`{name}`]({page})"
+    place = f"errors/{name}.md" if kind == "error" else f"api/{_places()[name]}"
+    return f"[`{name}`]({place})"
 
 
 def _constant_docstring(name: str, value: Any) -> str:
@@ -138,7 +170,6 @@ def _constant_docstring(name: str, value: Any) -> str:
 
 
 def _described(name: str, value: Any) -> Iterator[str]:
-    yield f"## {name}"
     if inspect.isclass(value):
         yield from _class(value)
     elif inspect.isroutine(value):
@@ -149,7 +180,7 @@ def _described(name: str, value: Any) -> Iterator[str]:
 
 
 def _class(kind: type) -> Iterator[str]:
-    above = [each.__name__ for each in kind.__bases__ if each.__module__.startswith("strandline")]
+    above = [each.__name__ for each in kind.__bases__ if each.__name__ in _places()]
     if above:
         yield f"A kind of {', '.join(f'`{name}`' for name in above)}."
     # What object or Exception say of themselves is not a docstring of ours.
@@ -157,13 +188,35 @@ def _class(kind: type) -> Iterator[str]:
     if issubclass(kind, BaseException):
         return
     yield from _fields(kind)
-    for name, member in _members(kind).items():
+    yield _awaited(kind)
+    for name, member in _described_members(kind).items():
         yield f"### `{kind.__name__}.{name}`"
         if isinstance(member, property):
             yield f"```py\n{_property(name, member, kind)}\n```"
             yield _own_docstring(member)
         else:
             yield from _function(name, member)
+
+
+def _described_members(kind: type) -> dict[str, Any]:
+    """Return the members with a heading of their own: those that say more than `_awaited`."""
+    return {name: each for name, each in _members(kind).items() if not _blocking(each)}
+
+
+def _awaited(kind: type) -> str:
+    """Return which calls of an async face are awaited, and otherwise the blocking ones."""
+    names = ", ".join(f"`{name}`" for name in map(_blocking, _members(kind).values()) if name)
+    return names and f"Awaited, and with the parameters and results of the blocking call: {names}."
+
+
+def _blocking(member: Any) -> str | None:
+    """Return the name of the call that this one makes off the event loop and returns as it is."""
+    match = _OFF_LOOP.fullmatch(_own_docstring(member))
+    return match[1] if match and _returned(member) == _returned(inspect.unwrap(member)) else None
+
+
+def _returned(function: Any) -> Any:
+    return getattr(function, "__annotations__", {}).get("return")
 
 
 def _fields(kind: type) -> Iterator[str]:
@@ -249,23 +302,68 @@ def _signature(name: str, function: Any) -> str:
     assert isinstance(found, (ast.FunctionDef, ast.AsyncFunctionDef))
     is_awaited = isinstance(found, ast.AsyncFunctionDef) or inspect.iscoroutinefunction(function)
     word = "async def" if is_awaited else "def"
-    for each in ast.walk(found):
-        if isinstance(each, ast.arg):
-            each.annotation = _unquoted(each.annotation)
-    found.returns = _unquoted(found.returns)
-    returned = ast.unparse(found.returns) if found.returns else ""
-    if inspect.unwrap(function).__annotations__.get("return") != function.__annotations__.get(
-        "return"
-    ):
+    annotation = _unquoted(found.returns)
+    returned = ast.unparse(annotation) if annotation else ""
+    if _returned(function) != _returned(inspect.unwrap(function)):
         # An async face may return something else than what it is made of.
-        returned = function.__annotations__["return"]
+        returned = _returned(function)
     returns = f" -> {returned}" if returned else ""
-    line = f"{word} {name}({ast.unparse(found.args)}){returns}"
-    if len(line) <= 100:
+    parameters = list(_parameters(found.args))
+    line = f"{word} {name}({', '.join(parameters)}){returns}"
+    if len(line) <= _LINE_MAX:
         return line
-    arguments = ast.unparse(found.args)
-    wrapped = textwrap.fill(arguments, 96, initial_indent="    ", subsequent_indent="    ")
-    return f"{word} {name}(\n{wrapped}\n){returns}"
+    lines = "".join(f"    {parameter},\n" for parameter in parameters)
+    return f"{word} {name}(\n{lines}){returns}"
+
+
+def _parameters(arguments: ast.arguments) -> Iterator[str]:
+    """Yield each parameter as it is written; options of a typed dictionary one by one."""
+    plain = [*arguments.posonlyargs, *arguments.args]
+    defaults = [None] * (len(plain) - len(arguments.defaults)) + [*arguments.defaults]
+    for index, (each, default) in enumerate(zip(plain, defaults, strict=True), 1):
+        if index > 1 or each.arg not in {"self", "cls", "kind"}:
+            yield _parameter(each, default)
+        if index == len(arguments.posonlyargs) and index > 1:
+            yield "/"
+    options = list(_options(arguments.kwarg))
+    if arguments.vararg is not None:
+        yield f"*{_parameter(arguments.vararg, None)}"
+    elif arguments.kwonlyargs or options:
+        yield "*"
+    for each, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
+        yield _parameter(each, default)
+    yield from options
+    if arguments.kwarg is not None and not options:
+        yield f"**{_parameter(arguments.kwarg, None)}"
+
+
+def _parameter(argument: ast.arg, default: ast.expr | None) -> str:
+    annotation = _unquoted(argument.annotation)
+    written = argument.arg if annotation is None else f"{argument.arg}: {ast.unparse(annotation)}"
+    if default is None:
+        return written
+    return f"{written}{'=' if annotation is None else ' = '}{ast.unparse(default)}"
+
+
+def _options(argument: ast.arg | None) -> Iterator[str]:
+    """Yield the options that `**options: Unpack[Options]` stands for."""
+    annotation = None if argument is None else argument.annotation
+    if isinstance(annotation, ast.Subscript) and ast.unparse(annotation.value) == "Unpack":
+        yield from _written_options(ast.unparse(annotation.slice))
+
+
+def _written_options(name: str) -> Iterator[str]:
+    # A class name is used once, and its module may import it for type checkers alone.
+    modules = [module for path, module in sys.modules.items() if path.startswith("strandline.")]
+    options = next(vars(module)[name] for module in modules if name in vars(module))
+    (written,) = ast.parse(textwrap.dedent(inspect.getsource(options))).body
+    assert isinstance(written, ast.ClassDef)
+    for base in map(ast.unparse, written.bases):
+        if base != "TypedDict":
+            yield from _written_options(base)
+    for statement in written.body:
+        if isinstance(statement, ast.AnnAssign):
+            yield f"{ast.unparse(statement)} = …"
 
 
 def _unquoted(annotation: ast.expr | None) -> ast.expr | None:

@@ -6,6 +6,7 @@ import pytest
 
 import strandline as sl
 from tools.api_pages import FOLDER, NAMES, names_page, pages
+from tools.api_subjects import SUBJECTS
 
 
 @pytest.mark.slow
@@ -16,11 +17,34 @@ def test_the_pages_are_up_to_date() -> None:
 
 
 @pytest.mark.slow
-def test_every_public_name_has_its_place() -> None:
-    page = pages()["strandline.md"]
+def test_every_public_name_has_one_page() -> None:
+    headings = re.findall(
+        r"^## (?:strandline\.(?:triggers\.)?)?(\w+)$", "".join(pages().values()), re.MULTILINE
+    )
 
-    for name in sl.__all__:
-        assert f"\n## {name}\n" in page
+    errors = {path.stem for path in (FOLDER.parent / "errors").glob("*.md")}
+    assert [name for name in sl.__all__ if name not in headings] == [
+        name for name in sl.__all__ if name in errors
+    ]
+    assert [name for subject in SUBJECTS for name in subject.names if name not in sl.__all__] == []
+
+
+@pytest.mark.slow
+def test_options_that_a_call_takes_by_name_are_listed() -> None:
+    page = pages()["log.md"]
+
+    append = page.partition("### `Log.append`")[2].partition("```py")[2].partition("```")[0]
+    for option in ("partition", "durability", "idempotency_key", "expected_offset", "deliver_at"):
+        assert f"\n    {option}: " in append
+
+
+@pytest.mark.slow
+def test_no_two_headings_of_a_page_have_one_anchor() -> None:
+    for name, text in pages().items():
+        headings = re.findall(r"^#+ (.*)$", re.sub(r"(?s)```.*?```", "", text), re.MULTILINE)
+        anchors = [re.sub(r"[^\w-]", "", heading).lower() for heading in headings]
+
+        assert len(anchors) == len(set(anchors)), name
 
 
 def test_every_public_name_stands_in_the_table() -> None:
@@ -35,4 +59,5 @@ def test_each_link_of_the_table_leads_somewhere() -> None:
     for target in re.findall(r"\]\(([^)]+)\)", NAMES.read_text()):
         path, _, anchor = target.partition("#")
         page = (NAMES.parent / path).read_text()
-        assert not anchor or re.search(rf"^## {anchor}$", page, flags=re.MULTILINE | re.IGNORECASE)
+        headings = re.findall(r"^## (.*)$", page, flags=re.MULTILINE)
+        assert not anchor or anchor in [each.replace(".", "").lower() for each in headings]
