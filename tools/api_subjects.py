@@ -29,6 +29,28 @@ SUBJECTS: Final = (
 | `kafka://host:port/prefix` | topics of Kafka | [Kafka](../../howto/run-on-kafka.md) |
 | `http://host:port` | `strandline serve` | [serve a log](../../howto/serve-a-log.md) |
 
+Each kind of store has options of its own, by name:
+
+| option | stores | meaning |
+|---|---|---|
+| `exclusive` | `file:` | keep the locks of partitions: faster, for one writer |
+| `take_over` | `file:` | fence another process that holds a partition, instead of waiting for it |
+| `compression` | `file:` | `"zstd"` or `"lz4"`: compress frames of columns |
+| `schema` | `postgresql:` | the schema of the tables |
+| `lock_timeout_s` | `postgresql:` | how long an append waits for a partition |
+| `connect_timeout_s` | `postgresql:` `nats:` `kafka:` | how long opening waits for the server |
+| `patience_s` | `nats:` `kafka:` `http:` | how long a call tries again while no server answers |
+| `request_timeout_s` | `http:` | how long one request may take |
+| `replicas` | `nats:` `kafka:` | how many servers keep each record, of a new log |
+| `sync` | `kafka:` | `"always"`: brokers sync each message; `"broker"`: when they choose |
+| `client_file` | `kafka:` | a file with further settings of the client |
+| `mechanism` | `kafka:` | how a user signs in, such as `"SCRAM-SHA-512"` |
+| `system_url` | `nats:` | a user of the system account, to ask how the servers sync |
+| `token` | `http:` | what lets you in; by default STRANDLINE_TOKEN |
+| `tls` | `kafka:` | encrypt, and check the broker with the system's certificates |
+| `tls_ca` | `nats:` `kafka:` `https:` | a file with the CA of the server (or STRANDLINE_TLS_CA) |
+| `tls_cert`, `tls_key` | `nats:` `kafka:` | files with a certificate and key of your own |
+
 ```python
 import strandline as sl
 

@@ -93,27 +93,29 @@ def open_log(
 ) -> Log:
     """Open the log that `url` names; the caller closes it.
 
-    `memory:` is a new log in the object that is returned; `file:<path>` is the log in
-    that directory, and `sqlite:<path>` the one in that database, which `write` creates
-    where it is missing. `file:///<path>` is absolute; `sqlite:///<path>` is relative and
-    `sqlite:////<path>` absolute, as in SQLAlchemy; a host and `~` are refused.
-    `postgresql://<user>@<host>/<database>` is the log in that database,
-    `nats://<user>@<host>/<log>` the one of this name on NATS JetStream,
-    `kafka://<host>:<port>/<prefix>` the one with this prefix on Kafka, and
-    `http://<host>:<port>` the one that `strandline serve` serves there. Without a URL it is
-    STRANDLINE_URL, and without that `file:` in STRANDLINE_STATE_DIR, or in `.strandline`.
-    `mode` is `write`, `consume` or `read`. With `auto_create`, appending to an unknown topic
-    creates it. A `broker` carries wake-ups and lists subscriptions, see `Broker`; its maker
-    closes it. `queue_depth` is how many records each subscription holds in memory unless it
-    says itself, and `describe()` shows it; None stands for STRANDLINE_QUEUE_DEPTH, or 128.
-    An `encoder`, such as `as_json`, is what `log.event` encodes payloads with that are not
-    JSON. With `retention=False` this process leaves it to others to apply the topics' retention
-    in the background. With `telemetry`, True or a `TracerProvider`, appends and deliveries make
-    spans of OpenTelemetry; None stands for STRANDLINE_TELEMETRY. Further `options` are the
-    store's own: `exclusive`, `take_over` and `compression` of `file:`, see `FileStore`;
-    `schema` of `postgresql:`; those of `nats:`, see `JetStreamStore`; those of `kafka:`, see
-    `KafkaStore`; `token` of `http:` and `https:`, by default STRANDLINE_TOKEN, and `tls_ca` of
-    `https:`, by default STRANDLINE_TLS_CA. InvalidError for whatever is none of these.
+    *URL.* `memory:` makes a log that only the returned object has. `file:<path>` and
+    `sqlite:<path>` are created by mode `write` where they are missing. `file:///<path>` is
+    absolute; `sqlite:///<path>` is relative and `sqlite:////<path>` absolute, as in
+    SQLAlchemy; a host and `~` are refused. Without a URL it is STRANDLINE_URL, and without
+    that `file:` in STRANDLINE_STATE_DIR, or in `.strandline`.
+
+    *Mode.* `write`; `consume` reads, acks and dead-letters; `read` changes no byte.
+
+    *Topics.* With `auto_create`, an append to an unknown topic creates it.
+    `record_bytes_max` is the largest record that an append takes. With `retention=False`
+    this process does not apply the topics' retention in the background.
+
+    *Reading.* `queue_depth` is how many records a subscription without a `read_ahead` of its
+    own holds in memory; None stands for STRANDLINE_QUEUE_DEPTH, or 128. A `broker` carries
+    wake-ups and lists subscriptions, see `Broker`; its maker closes it.
+
+    *Payloads.* `log.event` encodes with the `encoder`, such as `as_json`, what is not JSON.
+
+    *Spans.* With `telemetry`, True or a `TracerProvider`, appends and deliveries make spans
+    of OpenTelemetry; None stands for STRANDLINE_TELEMETRY.
+
+    *Options* are the store's own, and the page of the interface lists them. InvalidError for
+    one that this store does not have.
     """
     kind, location = _parse(url)
     given = _known(options, kind)

@@ -5,6 +5,7 @@ import re
 import pytest
 
 import strandline as sl
+from strandline.opening import _KINDS
 from tools.api_pages import FOLDER, NAMES, names_page, pages
 from tools.api_subjects import SUBJECTS
 
@@ -36,6 +37,25 @@ def test_options_that_a_call_takes_by_name_are_listed() -> None:
     append = page.partition("### `Log.append`")[2].partition("```py")[2].partition("```")[0]
     for option in ("partition", "durability", "idempotency_key", "expected_offset", "deliver_at"):
         assert f"\n    {option}: " in append
+
+
+def test_the_options_of_every_store_are_listed() -> None:
+    opening = next(subject.opening for subject in SUBJECTS if subject.file == "opening.md")
+
+    listed = re.findall(r"^\| `(\w+)`(?:, `(\w+)`)? \| ([^|]*) \|", opening, re.MULTILINE)
+    found = {
+        (scheme, option)
+        for first, second, stores in listed
+        for option in filter(None, (first, second))
+        for scheme in re.findall(r"`(\w+):`", stores)
+    }
+    schemes = {scheme for scheme, _ in found} | {"sqlite", "memory"}
+    assert found == {
+        (scheme, option)
+        for scheme in schemes
+        for option in _KINDS[scheme].options
+        if scheme != "https" or option == "tls_ca"
+    } - {("http", "tls_ca")}
 
 
 @pytest.mark.slow
