@@ -79,13 +79,13 @@ def is_signed(sign: bytes, /) -> bool:
     """
 
 def running_loop() -> AbstractEventLoop | None:
-    """Return the loop that was last told to run in this thread; None once that has ended.
+    """Return the running loop that this thread registered last; None once it has ended.
 
-    None as well in the child of a fork, and where another was told in another thread since.
+    None as well in the child of a fork, and once another thread has registered its loop.
     """
 
 def know_running_loop(loop: AbstractEventLoop, /) -> None:
-    """Tell of the loop that asyncio runs in this thread. It is kept until the next is told."""
+    """Register the loop that asyncio runs in this thread; it replaces the one before."""
 
 def text_numbers(offsets: Any, first: int, count: int, content: Any, /) -> bytes:
     """Return a word for each text, which the fingerprint of the Spark sink adds up.

@@ -57,7 +57,7 @@ extern PyType_Spec group_commit_spec;
 /* Return the round that makes durable what was written before this call, after `epoch`. */
 int64_t commit_turn(GroupCommit *commit, int64_t epoch);
 bool commit_is_ended(const GroupCommit *commit, int64_t turn);
-/* Return once the round has ended: 1; 0 if Python has to see to it; -1 with an exception.
+/* Return once the round has ended: 1; 0 if Python has to sync; -1 with an exception.
  * The interpreter's lock is released meanwhile. */
 int commit_wait(GroupCommit *commit, int64_t turn);
 

@@ -58,7 +58,7 @@ bool text_prepare(void) {
 const char *text_made_utf8(PyObject *text, size_t *length) {
     Py_ssize_t size;
     const char *content = PyUnicode_AsUTF8AndSize(text, &size);
-    if (!content) PyErr_Clear(); /* Half of a surrogate pair: Python says so. */
+    if (!content) PyErr_Clear(); /* An unpaired surrogate: Python raises. */
     else *length = (size_t)size;
     return content;
 }

@@ -39,8 +39,8 @@ static bool by_character(const byte *text, size_t length) {
 /* Thirty-two bytes at a time, without a branch: text with an accent here and there has the
  * processor guess wrong at each of them.
  *
- * What is wrong with two bytes in a row can be told by both halves of the first and the upper
- * half of the second. Each of the three has a table of what it allows to be wrong; what all
+ * Whether two bytes in a row are wrong follows from both halves of the first and the upper half
+ * of the second. Each of the three has a table of what it allows to be wrong; what all
  * three allow is. That two continuations follow on each other is wrong only where no character
  * of three or four bytes has begun before. */
 enum { BLOCK = 32, LONG_BYTES = 4 * BLOCK };

@@ -431,8 +431,8 @@ class LogConsumers(Protocol):
     ) -> Offset:
         """Acknowledge everything before `end`, and return the cursor.
 
-        The cursor never goes back: a lower `end` changes nothing, and is still a sign
-        of life. InvalidError beyond the high-water mark. DivergedError if the log has
+        The cursor never goes back: a lower `end` changes nothing but the time at which the
+        consumer was last active. InvalidError beyond the high-water mark. DivergedError if the log has
         lost records that the cursor had passed. LeaseLostError if `generation` is given and
         is not the present one; the cursor does not move then.
         """
