@@ -2,9 +2,11 @@
 
 from pathlib import Path
 
+import pytest
+
 from tools.this_run import Run
 from tools.torture_table import PAGE, written
-from torture.counts import Counts, load, table
+from torture.counts import AlreadyCountingError, Counts, counting, load, table
 from torture.mutants import outcomes
 from torture.mutants.outcomes import Outcome
 
@@ -38,6 +40,16 @@ def test_a_full_count_has_no_seeds_left(tmp_path: Path) -> None:
         counts.add("kills", seed, has_passed=True)
 
     assert len(counts.seeds("kills", 3, first=0)) == 0
+
+
+def test_one_torture_counts_at_a_time(tmp_path: Path) -> None:
+    path = tmp_path / "counts.json"
+
+    with counting(path), pytest.raises(AlreadyCountingError), counting(path):
+        pass
+
+    with counting(path):
+        pass
 
 
 def test_the_page_shows_the_counts_that_are_stored() -> None:

@@ -4,7 +4,9 @@ A run goes on with the seeds that follow, and adds to the count. Of each count t
 days and commits of its first and its last run. Remove an entry to begin it again.
 """
 
-from collections.abc import Mapping
+import contextlib
+import fcntl
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import msgspec
@@ -24,6 +26,23 @@ class Count(msgspec.Struct):
     """How many seeds are the full count."""
     passed: int = 0
     failed: int = 0
+
+
+class AlreadyCountingError(Exception):
+    """Another torture counts in the same file: each would overwrite what the other one saves."""
+
+
+@contextlib.contextmanager
+def counting(path: Path = COUNTS) -> Iterator["Counts"]:
+    """Give the counts to one torture at a time; AlreadyCountingError to a second one."""
+    with path.parent.joinpath(f"{path.name}.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise AlreadyCountingError(
+                "another torture counts here: wait for it, or give a SEED, which does not count"
+            ) from None
+        yield Counts(path)
 
 
 class Counts:

@@ -44,7 +44,7 @@ from torture import (
     servers,
     sinks,
 )
-from torture.counts import Counts
+from torture.counts import AlreadyCountingError, Counts, counting
 
 #: How often it is said how far a torture is, where no bar is seen.
 _PROGRESS_INTERVAL_S = 60.0
@@ -158,8 +158,17 @@ TORTURES = (
 
 def main() -> int:
     """Return how many tortures found something."""
-    seed = os.environ.get("STRANDLINE_TORTURE_SEED")
-    counts = None if seed else Counts()
+    if seed := os.environ.get("STRANDLINE_TORTURE_SEED"):
+        return _run(seed, None)
+    try:
+        with counting() as counts:
+            return _run(None, counts)
+    except AlreadyCountingError as error:
+        print(error)
+        return 1
+
+
+def _run(seed: str | None, counts: Counts | None) -> int:
     seconds = float(os.environ.get("STRANDLINE_TORTURE_SECONDS") or 0)
     only = os.environ.get("STRANDLINE_TORTURE_ONLY", "")
     chosen = [torture for torture in TORTURES if only in torture.name]
