@@ -11,7 +11,7 @@ from strandline.values import InvalidError
 def url_options(
     query: str, given: Mapping[str, Any], known: frozenset[str], server: str
 ) -> dict[str, Any]:
-    """Return the options of both; InvalidError for one that is there twice, or that is not known."""
+    """Return the options of both; InvalidError for one that is there twice, or is not known."""
     pairs = parse_qsl(query, keep_blank_values=True)
     named: dict[str, Any] = dict(pairs)
     if len(named) < len(pairs):
