@@ -130,8 +130,9 @@ def test_a_topic_without_a_place_in_its_table_holds_up_no_other(tmp_path: Path) 
             log.append(topic, pa.record_batch({"a": [1]}))
         log.append("bad", pa.record_batch({"a": ["x"]}))
 
-        options = {"include_open": True, "local_bytes": 0, "delta": True}
-        with TieringWorker(log, ["bad", "good"], log.objects, **options):
+        with TieringWorker(
+            log, ["bad", "good"], log.objects, include_open=True, local_bytes=0, delta=True
+        ):
             wait_until(lambda: log.evict("good", 0, 0) == 1)
 
         assert log.evict("bad", 0, 0) == 0
