@@ -26,6 +26,7 @@ from strandline.stores.sqlite.schema import (
     is_out_of_space,
     leak_connections,
     translated,
+    writable,
 )
 from strandline.stores.sqlite.store_lock import StoreLock
 from strandline.stores.sqlite.tables import (
@@ -205,7 +206,7 @@ class Database:
         if self._writer is None:
             self.check_open()
             # Each waiting thread waits by itself, in order to keep its own deadline.
-            self._writer = self._keep(connect(self.path, "rw", busy_s=0))
+            self._writer = self._keep(writable(connect(self.path, "rw", busy_s=0), self.path))
         return self._writer
 
     @property
@@ -309,7 +310,7 @@ class Database:
             self.writer.execute("COMMIT")
         finally:
             # If the end of the block was interrupted, this may run while another writes.
-            if self._begun is begun and self.writer.in_transaction:
+            if self._begun is begun and self.is_in_transaction:
                 self.writer.rollback()
 
     @contextlib.contextmanager
@@ -429,16 +430,13 @@ class Database:
 
     def _create(self) -> None:
         if self.io.exists(self.path):
-            connection = connect(self.path, "rw")
-            self._all.append(connection)
+            connection = self._keep(connect(self.path, "rw"))
             self._idle.append(connection)
             with translated(self.path):
                 if has_tables(connection):
                     return
         with self.lock.held(self.lock_timeout_s):
-            created = connect(self.path, "rwc")
-            self._all.append(created)
-            self._writer = created
+            created = self._writer = self._keep(connect(self.path, "rwc"))
             with translated(self.path):
                 create_tables(created, self.clock.new_id(), self.inode())
                 created.execute("PRAGMA busy_timeout = 0")
