@@ -155,7 +155,7 @@ class Database:
     def new_connection(self) -> sqlite3.Connection:
         """Return a connection that reads, and is closed with the others."""
         if self._access is not None or self.mode is not Mode.READ:
-            return self._keep(connect(self.path, self._access or "rw"))
+            return self._connect(self._access or "rw")
         if not self._is_at_rest_for_good():
             return self._keep(connect(self.path, "ro"))
         status = self.io.stat(self.path)
@@ -177,6 +177,10 @@ class Database:
         if seen is None:
             return False
         return self.io.exists(self.wal_path) or self.io.stat(self.path) != seen
+
+    def _connect(self, access: str) -> sqlite3.Connection:
+        # The first connection makes the index of the write-ahead log, also on a full disk.
+        return self._keep(self.reserve.spend(lambda: connect(self.path, access)))
 
     def _keep(self, connection: Made) -> Made:
         with self._mutex:
@@ -391,11 +395,10 @@ class Database:
                     f"PRAGMA wal_checkpoint({kind})"
                 ).fetchone()
             except sqlite3.OperationalError as error:
-                if is_out_of_space(error):
-                    # The write-ahead log keeps what was not moved.
-                    raise
-                # Where a sync has failed, what it was for may be lost without a sign.
-                self.lock.suspect()
+                # On a full disk the write-ahead log keeps what was not moved. Where a sync has
+                # failed, what it was for may be lost without a sign.
+                if not is_out_of_space(error):
+                    self.lock.suspect()
                 raise
             if not busy and logged == moved:
                 return True
@@ -430,8 +433,7 @@ class Database:
 
     def _create(self) -> None:
         if self.io.exists(self.path):
-            connection = self._keep(connect(self.path, "rw"))
-            self._idle.append(connection)
+            self._idle.append(connection := self._connect("rw"))
             with translated(self.path):
                 if has_tables(connection):
                     return
