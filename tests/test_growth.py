@@ -300,9 +300,9 @@ CASES: dict[str, Case] = {
 
 
 @contextlib.contextmanager
-def opened(store: str, folder: Path) -> Iterator[Log]:
+def opened(store: str, folder: Path, **options: Any) -> Iterator[Log]:
     urls = {"memory": "memory:", "file": f"file:{folder}/log", "sqlite": f"sqlite:{folder}/log.db"}
-    with sl.open(urls[store]) as log:
+    with sl.open(urls[store], **options) as log:
         yield log
 
 
@@ -359,6 +359,18 @@ def test_a_topic_costs_as_much_to_create_after_many_as_after_few(
     store: str, tmp_path: Path
 ) -> None:
     assert creation_growth(store, tmp_path) <= GROWTH_MAX
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("store", STORES)
+def test_a_topic_that_an_append_creates_costs_as_much_after_many_as_after_few(
+    store: str, tmp_path: Path
+) -> None:
+    work = Work()
+    with work.counting(), opened(store, tmp_path, auto_create=True) as log:
+        each = [work.of(partial(log.append, f"topic-{n:03}", EVENT)) for n in range(130)]
+
+    assert sum(each[-30:]) / sum(each[10:40]) <= GROWTH_MAX
 
 
 def creation_growth(store: str, folder: Path) -> float:
