@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 import strandline as sl
-from strandline.log import EventRows, Log, cursors
+from strandline.log import EventRows, Log
 from strandline.log.draft import Draft
 from strandline.log.draft_columns import EventColumns
 from strandline.stores.files import reading, runs
@@ -24,7 +24,6 @@ from strandline.stores.files.frame import Frame
 from strandline.stores.files.page import Page
 from strandline.stores.files.root import Root
 from strandline.stores.sqlite.topics import SqliteTopics
-from strandline.testing import FakeClock
 from tests.work import Work
 
 FEW, MANY = 300, 1_200
@@ -301,9 +300,9 @@ CASES: dict[str, Case] = {
 
 
 @contextlib.contextmanager
-def opened(store: str, folder: Path) -> Iterator[Log]:
+def opened(store: str, folder: Path, **options: Any) -> Iterator[Log]:
     urls = {"memory": "memory:", "file": f"file:{folder}/log", "sqlite": f"sqlite:{folder}/log.db"}
-    with sl.open(urls[store]) as log:
+    with sl.open(urls[store], **options) as log:
         yield log
 
 
@@ -355,90 +354,23 @@ def test_a_consumer_far_behind_costs_as_much_to_list_as_one_close_by(
 
 
 @pytest.mark.slow
-def test_a_consumer_of_many_partitions_has_its_cursors_decoded_as_often_as_one_of_few() -> None:
-    def decoded(partitions: int) -> int:
-        with sl.open("memory:") as log:
-            log.create_topic("t", partitions=partitions)
-            before = cursors.decode_consumer.cache_info().misses
-            log.consumer("t", "billing").close()
-            return cursors.decode_consumer.cache_info().misses - before
-
-    assert decoded(64) == decoded(4)
-
-
-Acking = Callable[[Log, FakeClock], object]
-
-
-def acked_at_once(log: Log, clock: FakeClock) -> None:
-    with log.consumer("t", "billing", clock=clock) as consumer:
-        consumer.ack(consumer.fetch(timeout_s=0))
-
-
-def acked_and_committed(log: Log, clock: FakeClock) -> None:
-    with log.consumer("t", "billing", commit_every_s=60.0, clock=clock) as consumer:
-        consumer.ack(consumer.fetch(timeout_s=0))
-        consumer.commit()
-
-
-def acked_and_closed(log: Log, clock: FakeClock) -> None:
-    with log.consumer("t", "billing", commit_every_s=60.0, clock=clock) as consumer:
-        consumer.ack(consumer.fetch(timeout_s=0))
-
-
-def acked_with_a_gap(log: Log, clock: FakeClock) -> None:
-    with log.consumer("t", "billing", clock=clock) as consumer:
-        first, *others = consumer.fetch(timeout_s=0)
-        consumer.nack(first, delay_s=60.0)
-        consumer.ack(others)
-
-
-def acked_and_handed_over(log: Log, clock: FakeClock) -> None:
-    with log.consumer("t", "billing", commit_every_s=60.0, clock=clock) as consumer:
-        consumer.ack(consumer.fetch(timeout_s=0))
-        consumer.assign([])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "call",
-    [acked_at_once, acked_and_committed, acked_and_closed, acked_with_a_gap, acked_and_handed_over],
-)
-def test_an_ack_of_many_partitions_reads_its_cursors_as_often_as_one_of_few(call: Acking) -> None:
-    def decoded(partitions: int) -> int:
-        clock = FakeClock()
-        with sl.open("memory:", clock=clock) as log:
-            log.create_topic("t", partitions=partitions)
-            for partition in range(partitions):
-                log.append("t", EVENT, partition=partition)
-            before = cursors.decode_consumer.cache_info().misses
-            call(log, clock)
-            return cursors.decode_consumer.cache_info().misses - before
-
-    assert decoded(64) == decoded(4)
-
-
-def test_a_member_of_a_work_queue_reads_its_cursors_once_for_all_partitions() -> None:
-    def read(partitions: int) -> int:
-        clock = FakeClock()
-        with sl.open("memory:", clock=clock) as log:
-            log.create_topic("t", partitions=partitions)
-            with log.consumer("t", "billing", shared=True, clock=clock) as worker:
-                clock.advance(60)
-                before = cursors.decode_consumer.cache_info()
-                assert worker.next(timeout_s=0) is None
-                assert sum(worker.lag().values()) == 0
-                after = cursors.decode_consumer.cache_info()
-                return after.hits + after.misses - before.hits - before.misses
-
-    assert read(64) == read(4)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("store", STORES)
 def test_a_topic_costs_as_much_to_create_after_many_as_after_few(
     store: str, tmp_path: Path
 ) -> None:
     assert creation_growth(store, tmp_path) <= GROWTH_MAX
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("store", STORES)
+def test_a_topic_that_an_append_creates_costs_as_much_after_many_as_after_few(
+    store: str, tmp_path: Path
+) -> None:
+    work = Work()
+    with work.counting(), opened(store, tmp_path, auto_create=True) as log:
+        each = [work.of(partial(log.append, f"topic-{n:03}", EVENT)) for n in range(130)]
+
+    assert sum(each[-30:]) / sum(each[10:40]) <= GROWTH_MAX
 
 
 def creation_growth(store: str, folder: Path) -> float:

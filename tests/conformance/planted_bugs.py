@@ -3,7 +3,16 @@
 from types import ModuleType
 from typing import NamedTuple
 
-from strandline.log import cursors, decide, draft, lags, ranges, retention, terms, topics
+from strandline.log import (
+    decide,
+    draft,
+    lags,
+    ranges,
+    retention,
+    stored_cursors,
+    terms,
+    topics,
+)
 from strandline.log.access import Access
 from strandline.log.cursors import ConsumerCursors
 from strandline.log.identities import Identities
@@ -288,7 +297,7 @@ BUGS = (
     ),
     _bug(
         Access,
-        "find",
+        "_find_if_any",
         "found.topic.id != topic.id",
         "False",
         "a_dropped_topic_is_gone_with_its_consumers",
@@ -352,8 +361,8 @@ BUGS = (
         "after_close_every_call_is_refused",
     ),
     _bug(
-        cursors,
-        "_key",
+        stored_cursors,
+        "cursors_key",
         "tenant or ''",
         "''",
         "tenants_consumers_are_apart",

@@ -1,4 +1,7 @@
-"""Opens a log, and makes a new one, on a disk that others have filled. Run on a small mount."""
+"""Opens a log, and makes a new one, on a disk that others have filled. Run on a small mount.
+
+One that is there is acked and trimmed, and not appended to.
+"""
 
 import contextlib
 import sys
@@ -26,17 +29,25 @@ def main(url: str, rest: Path) -> None:
     with sl.open(url, retention=False) as log:
         log.create_topic("orders")
         log.append("orders", sl.Event("order", {"id": 0}))
+        log.append("orders", sl.Event("order", {"id": 1}))
     fill(rest)
 
     for _ in range(2):
         assert "make room" in str(refused(url))
     assert "make room" in str(refused(f"{url}.new"))
     with contextlib.suppress(sl.FullError), sl.open(url, mode="read") as log:
-        assert log.marks("orders", 0).high == 1
+        assert log.marks("orders", 0).high == 2
+
+    with sl.open(url, mode="consume") as log:
+        assert log.ack("orders", "mailer", 0, 1) == 1
+    with sl.open(url, mode="consume") as log, log.consumer("orders", "mailer") as mailer:
+        assert mailer.ack(mailer.fetch(timeout_s=30)) == {0: 2}
+    with sl.open(url, retention=False) as log:
+        assert log.trim("orders", 0, 1).low == 1
 
     rest.unlink()
     with sl.open(url, retention=False) as log:
-        assert log.append("orders", sl.Event("order", {"id": 1})).offset == 1
+        assert log.append("orders", sl.Event("order", {"id": 2})).offset == 2
     with sl.open(f"{url}.new", retention=False) as log:
         log.create_topic("orders")
 

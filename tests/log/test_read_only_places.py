@@ -82,3 +82,53 @@ def test_a_call_that_writes_raises_that_the_file_system_may_only_be_read(
     )
 
     assert ran.returncode == 0, ran.stderr
+
+
+FILE_SCRIPT = """
+import subprocess
+import sys
+import strandline as sl
+
+url, path = sys.argv[1:]
+event = sl.Event("made")
+with sl.open(url) as log:
+    calls = {
+        "ack": lambda: log.ack("orders", "mailer", 0, 1),
+        "append": lambda: log.append("orders", event),
+        "durable": lambda: log.append("orders", event, durability="durable"),
+        "many": lambda: log.append_many("orders", [event, event]),
+        "create": lambda: log.create_topic("other"),
+    }
+    for name in calls:
+        try:
+            calls[name]()
+        except sl.UnavailableError as error:
+            assert "readonly" in str(error), (name, error)
+        else:
+            raise AssertionError(f"{name} raised nothing")
+    assert log.marks("orders", 0).high == 1
+    subprocess.run(["mount", "-o", "remount,bind,rw", path], check=True)
+    for name in calls:
+        calls[name]()
+    assert log.marks("orders", 0).high == 5
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("end", ["log.close()", "os._exit(0)"])
+def test_a_database_that_may_only_be_read_takes_nothing_until_it_may_be_written(
+    place: Path, end: str
+) -> None:
+    path = place / "log.db"
+    fill = (
+        f"import os, strandline as sl; log = sl.open('sqlite:{path}'); log.create_topic('orders');"
+        f"log.append('orders', sl.Event('made')); log.register('orders', 'mailer', {{0: 0}}); {end}"
+    )
+    subprocess.run([sys.executable, "-c", fill], check=True, timeout=60)
+    command = [sys.executable, "-c", FILE_SCRIPT, f"sqlite:{path}", str(path)]
+
+    ran = subprocess.run(
+        read_only(path, command), capture_output=True, check=False, text=True, timeout=60
+    )
+
+    assert ran.returncode == 0, ran.stderr

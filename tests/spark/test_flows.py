@@ -64,6 +64,9 @@ def test_a_topic_is_derived_once_and_again_for_what_is_new(
     assert again.rows == 30
     assert numbers(log, "paid") == [*range(0, 690, 3)]
     assert jobs.derive(spark, url, "orders", "paid", **options).rows == 0
+    with pytest.raises(sl.InvalidError, match="another where"):
+        jobs.derive(spark, url, "orders", "paid", **{**options, "where": "kind = 'made'"})
+    assert numbers(log, "paid") == [*range(0, 690, 3)]
 
     with pytest.raises(sl.InvalidError, match="from another one"):
         jobs.derive(spark, url, "orders", "orders", checkpoint=tmp_path / "other")

@@ -314,3 +314,5 @@ def test_a_log_on_a_network_needs_a_store_and_a_log_on_a_disk_none(tmp_path: Pat
     with pytest.raises(InvalidError, match="leave stagingLocation out"):
         StagingPlace(f"file:{tmp_path}", store).check()
     StagingPlace("http://127.0.0.1:7070", store).check()
+    with pytest.raises(InvalidError, match="has no options"):
+        StagingPlace("http://127.0.0.1:7070", f"{store}?region=eu-west-1").check()

@@ -1,6 +1,7 @@
 """Snapshots: with the tail they make what a replay makes, or they are not used."""
 
 import errno
+import logging
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -428,3 +429,54 @@ def test_a_waiter_is_woken_by_what_the_snapshot_brings(log: Log, path: Path) -> 
 def test_a_folder_that_is_not_there_is_refused(log: Log, tmp_path: Path) -> None:
     with pytest.raises(sl.InvalidError):
         sl.LiveView(log, "accounts", Accounts(), snapshot=tmp_path / "no" / "accounts")
+
+
+def warnings_of(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [each.getMessage() for each in caplog.records if each.levelno == logging.WARNING]
+
+
+def test_a_last_snapshot_that_cannot_be_written_is_logged_and_loses_nothing(
+    log: Log, path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    io = FaultyIo(SystemIo())
+    fill(log, 2)
+    with running(log, 0, snapshot=path, io=io) as view:
+        io.fail(1, errno.ENOSPC)
+
+        view.close()
+
+    fault = view.health().snapshot_fault
+    assert warnings_of(caplog) == [
+        f"view Accounts could not save its snapshot, what that lacks is replayed: {fault}"
+    ]
+    check_restart(log, path, (-1, -1))
+
+
+def test_snapshots_that_fail_alike_are_logged_once_and_the_last_again(
+    path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock, io = FakeClock(), FaultyIo(SystemIo())
+    log = timed_log(clock)
+    fill(log, 5)
+    with running(log, 0, snapshot=path, snapshot_interval_s=10.0, clock=clock, io=io) as view:
+        fault = io.fail(1, errno.ENOSPC, forever=True)
+        let_pass(clock, 35)
+        assert fault.fired >= 3
+        assert len(warnings_of(caplog)) == 1
+
+        view.close()
+
+    assert len(warnings_of(caplog)) == 2
+
+
+def test_a_snapshot_that_was_asked_for_is_an_error_and_no_warning(
+    log: Log, path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    io = FaultyIo(SystemIo())
+    fill(log, 2)
+    with running(log, 0, snapshot=path, io=io) as view:
+        io.fail(1, errno.ENOSPC)
+
+        assert save_fails(view)
+
+    assert not warnings_of(caplog)

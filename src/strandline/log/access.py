@@ -67,29 +67,36 @@ class Access:
 
         DroppedError for one that was looked up before.
         """
-        self._store.check_open()
-        whose, name = name_of(topic, tenant)
-        found = self._store.find_topic(whose, name, fresh=fresh)
-        if found is None or (isinstance(topic, Topic) and found.topic.id != topic.id):
-            if isinstance(topic, Topic):
-                raise dropped(topic)
+        found = self._find_if_any(topic, tenant, fresh=fresh)
+        if found is None:
+            whose, name = name_of(topic, tenant)
             # Rooms look up their internal topics often, by names that are constants.
             names = () if is_internal_name(name) else self._topics_of(whose)
             raise unknown_topic(name, [each.name for each in names])
         return found
 
+    def _find_if_any(
+        self, topic: TopicName, tenant: Tenant | None = None, *, fresh: bool = False
+    ) -> StoredTopic | None:
+        self._store.check_open()
+        whose, name = name_of(topic, tenant)
+        found = self._store.find_topic(whose, name, fresh=fresh)
+        if isinstance(topic, Topic) and (found is None or found.topic.id != topic.id):
+            raise dropped(topic)
+        return found
+
     def find_to_append(self, topic: TopicName, values: Sequence[Value]) -> StoredTopic:
         """Return the topic to append to; one that is unknown is created, if the log does that."""
         self.check_may_append(topic)
-        try:
-            found = self.find(topic)
-        except InvalidError:
-            if not self._auto_create or isinstance(topic, Topic) or not values:
-                raise
+        if self._auto_create and values and not isinstance(topic, Topic):
+            # Not by `find`, whose error looks at the name of every topic.
+            found = self._find_if_any(topic)
+            if found is None:
+                return self.create(topic, None, TopicSettings(value_kind=kind_of(values[0])))
         else:
-            check_own(found)
-            return found
-        return self.create(topic, None, TopicSettings(value_kind=kind_of(values[0])))
+            found = self.find(topic)
+        check_own(found)
+        return found
 
     def create(
         self, name: str, tenant: str | None, settings: TopicSettings, *, internal: bool = False

@@ -1,9 +1,6 @@
 """Named cursors, kept in the keyed area of their topic. See LogConsumers."""
 
-from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
-from operator import attrgetter
 from uuid import UUID
 
 import msgspec
@@ -16,6 +13,7 @@ from strandline.log.lags import ConsumerCursor, consumer_lag, holds_retention, s
 from strandline.log.ranges import check_kept, check_not_beyond
 from strandline.log.registering import registered_at
 from strandline.log.store import PartitionState, Store, StoredTopic
+from strandline.log.stored_cursors import CURSORS_PREFIX, StoredConsumer, cursors_key
 from strandline.log.stored_groups import group_among, group_key
 from strandline.log.stored_queues import queue_key
 from strandline.values import (
@@ -33,37 +31,6 @@ from strandline.values import (
     check_position,
     epoch_before,
 )
-
-_PREFIX = "cursors/"
-
-
-class StoredConsumer(msgspec.Struct, frozen=True):
-    """One consumer's cursors in a topic."""
-
-    tenant: str | None
-    name: str
-    cursors: tuple[ConsumerCursor, ...]
-    """Sorted by partition."""
-
-    def cursor(self, partition: int) -> ConsumerCursor | None:
-        """Return the cursor in a partition."""
-        at = bisect_left(self.cursors, partition, key=_partition)
-        found = self.cursors[at : at + 1]
-        return found[0] if found and found[0].partition == partition else None
-
-    def with_cursors(self, changed: Mapping[int, ConsumerCursor]) -> "StoredConsumer":
-        """Return it with these cursors in their partitions."""
-        cursors = {each.partition: each for each in self.cursors} | dict(changed)
-        return StoredConsumer(
-            self.tenant, self.name, tuple(sorted(cursors.values(), key=_partition))
-        )
-
-
-_partition = attrgetter("partition")
-_encode = msgspec.json.encode
-# A member that joins asks for one partition after the other, and each answer is in the one
-# document of them all: decoded each time, joining would cost the square of their number.
-decode_consumer = lru_cache(maxsize=8)(msgspec.json.Decoder(StoredConsumer).decode)
 
 
 class ConsumerCursors:
@@ -95,7 +62,7 @@ class ConsumerCursors:
 
         With a generation, every earlier one is refused from now on.
         """
-        key = _key(tenant, name)
+        key = cursors_key(tenant, name)
         while True:
             raw = self._store.get_key(topic, key)
             consumer = _loaded(raw, tenant, name)
@@ -111,7 +78,7 @@ class ConsumerCursors:
                 changed[partition] = self._cursor_at(
                     known, partition, found[partition], state, generation=generation
                 )
-            if self._store.put_key(topic, key, _encode(consumer.with_cursors(changed)), raw):
+            if self._store.put_key(topic, key, consumer.with_cursors(changed).encoded, raw):
                 return found
 
     def damage(self, topic: StoredTopic) -> Sequence[CorruptError]:
@@ -152,7 +119,7 @@ class ConsumerCursors:
                     settled_epoch_id=_settled_epoch_id(gaps, state),
                 )
             )
-        return _encode(msgspec.structs.replace(consumer, cursors=tuple(cursors)))
+        return consumer.with_cursors({each.partition: each for each in cursors}).encoded
 
     def seek(
         self,
@@ -185,7 +152,7 @@ class ConsumerCursors:
         self, topic: StoredTopic, partitions: Iterable[int], tenant: Tenant | None, name: str
     ) -> Iterator[ConsumerCursor | None]:
         """Yield the same for each of these partitions, as of one moment. Raises as `cursor`."""
-        kept = _loaded(self._store.get_key(topic, _key(tenant, name)), tenant, name)
+        kept = _loaded(self._store.get_key(topic, cursors_key(tenant, name)), tenant, name)
         for partition in partitions:
             found = kept.cursor(partition)
             if found is not None:
@@ -194,8 +161,8 @@ class ConsumerCursors:
 
     def gaps(self, topic: StoredTopic, partition: int, tenant: Tenant | None, name: str) -> Gaps:
         """Return what is settled beyond the cursor."""
-        raw = self._store.get_key(topic, _key(tenant, name))
-        found = None if raw is None else _load(raw, tenant, name).cursor(partition)
+        raw = self._store.get_key(topic, cursors_key(tenant, name))
+        found = _loaded(raw, tenant, name).cursor(partition)
         if found is None:
             return NO_GAPS
         state = self._store.state(topic, partition)
@@ -239,7 +206,7 @@ class ConsumerCursors:
     def delete(self, topic: StoredTopic, tenant: Tenant | None, name: str) -> bool:
         """Remove a consumer with its group and its work queue; False if there was none."""
         # The cursor first: a queue that is left counts for no cursor of a later registration.
-        was_known = self._store.remove_key(topic, _key(tenant, name))
+        was_known = self._store.remove_key(topic, cursors_key(tenant, name))
         self._store.remove_key(topic, group_key(tenant, name))
         for partition in range(topic.settings.partitions):
             self._store.remove_key(topic, queue_key(tenant, name, partition))
@@ -272,9 +239,9 @@ class ConsumerCursors:
                     states[partition] = known, state
                 changed[partition] = self._moved(topic, partition, known, state, move)
             found = {number: Offset(changed[number].offset) for number in moves}
-            return _encode(consumer.with_cursors(changed)), found
+            return consumer.with_cursors(changed).encoded, found
 
-        return change_key(self._store, topic, _key(tenant, name), change)
+        return change_key(self._store, topic, cursors_key(tenant, name), change)
 
     def _moved(
         self,
@@ -379,15 +346,11 @@ def _check_partitions(stored: StoredConsumer, key: str, topic: StoredTopic) -> N
         raise CorruptError("these cursors name no partition", file=key, position=0)
 
 
-def _key(tenant: Tenant | None, name: str) -> str:
-    return f"{_PREFIX}{tenant or ''}/{name}"
-
-
 def _of_key(key: str, raw: bytes) -> StoredConsumer | None:
-    if not key.startswith(_PREFIX):
+    if not key.startswith(CURSORS_PREFIX):
         return None
-    tenant, _, name = key.removeprefix(_PREFIX).partition("/")
-    return _load(raw, Tenant(tenant) if tenant else None, name)
+    tenant, _, name = key.removeprefix(CURSORS_PREFIX).partition("/")
+    return StoredConsumer.decoded(raw, Tenant(tenant) if tenant else None, name)
 
 
 def _consumers(kept: Mapping[str, bytes]) -> Iterator[StoredConsumer]:
@@ -397,15 +360,6 @@ def _consumers(kept: Mapping[str, bytes]) -> Iterator[StoredConsumer]:
 
 
 def _loaded(raw: bytes | None, tenant: Tenant | None, name: str) -> StoredConsumer:
-    return StoredConsumer(tenant, name, ()) if raw is None else _load(raw, tenant, name)
-
-
-def _load(raw: bytes, tenant: Tenant | None, name: str) -> StoredConsumer:
-    key = _key(tenant, name)
-    try:
-        stored = decode_consumer(raw)
-    except msgspec.MsgspecError as error:
-        raise CorruptError("these cursors cannot be read", file=key, position=0) from error
-    if (stored.tenant, stored.name) != (tenant, name):
-        raise CorruptError("these cursors are of another consumer", file=key, position=0)
-    return stored
+    if raw is None:
+        return StoredConsumer(tenant, name)
+    return StoredConsumer.decoded(raw, tenant, name)

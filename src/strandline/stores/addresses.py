@@ -11,8 +11,14 @@ from strandline.values import InvalidError
 def url_options(
     query: str, given: Mapping[str, Any], known: frozenset[str], server: str
 ) -> dict[str, Any]:
-    """Return the options of both; InvalidError for one that is in both, or that is not known."""
-    named: dict[str, Any] = dict(parse_qsl(query, keep_blank_values=True))
+    """Return the options of both; InvalidError for one that is there twice, or is not known."""
+    pairs = parse_qsl(query, keep_blank_values=True)
+    named: dict[str, Any] = dict(pairs)
+    if len(named) < len(pairs):
+        raise InvalidError(
+            f"an option is in the URL of a {server} twice, give it once",
+            options=[name for name, _ in pairs],
+        )
     if strange := sorted(named.keys() - known):
         raise InvalidError(
             f"a URL of a {server} has no such options", options=strange, known=sorted(known)
@@ -25,6 +31,12 @@ def url_options(
     return named
 
 
+def check_key(certificate: str | None, private_key: str | None) -> None:
+    """Raise InvalidError for a private key without its certificate, which no client uses."""
+    if private_key is not None and certificate is None:
+        raise InvalidError("a key for TLS belongs to a certificate, pass tls_cert, too")
+
+
 def tls_context(
     ca: str | None = None, certificate: str | None = None, private_key: str | None = None
 ) -> ssl.SSLContext:
@@ -33,6 +45,7 @@ def tls_context(
     Without `ca` the authorities of the system are trusted. `certificate` is the client's own.
     InvalidError for files that cannot be used.
     """
+    check_key(certificate, private_key)
     try:
         context = ssl.create_default_context(cafile=ca)
         if certificate is not None:

@@ -116,12 +116,20 @@ class Redriven:
         """Whether the record was delivered from here and is outstanding."""
         return self.is_expected and (record.partition, record.offset) in self._carriers
 
-    def ack(self, record: Record) -> None:
-        """The record is handled. May have to wait."""
+    def ack(self, records: Iterable[Record]) -> None:
+        """These records are handled: all of them, or if it raises none. May have to wait."""
         with self._lock:
-            carriers = self._carriers.get((record.partition, record.offset), {})
-            for place, carrier in tuple(carriers.items()):
-                self._the_reader().ack(carrier.record)
+            carriers = [
+                (record, place, carrier.record)
+                for record in records
+                for place, carrier in self._carriers.get(
+                    (record.partition, record.offset), {}
+                ).items()
+            ]
+            if not carriers:
+                return
+            self._the_reader().ack([carrier for _, _, carrier in carriers])
+            for record, place, _ in carriers:
                 self._drop(record, place)
 
     def nack(self, record: Record, *, delay_s: float, reason: str) -> bool:

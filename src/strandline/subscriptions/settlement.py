@@ -1,6 +1,7 @@
 """What was delivered and is settled by its consumer: acks of one, of several, of all before."""
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from strandline.groups import Membership
 from strandline.subscriptions.acks import Acks
@@ -10,7 +11,18 @@ from strandline.subscriptions.delivery import Delivery, record_of
 from strandline.subscriptions.outstanding import Outstanding
 from strandline.subscriptions.rebalancing import Rebalancing
 from strandline.subscriptions.redriven import Redriven
-from strandline.values import InvalidError, LeaseLostError, Offset, Partition, Record
+from strandline.values import (
+    InvalidError,
+    LeaseLostError,
+    Offset,
+    Partition,
+    Record,
+    StrandlineError,
+)
+
+_OTHERS_ARE_ACKED: Final = (
+    "what was not redriven is acked: pass the same records again, which acks the rest"
+)
 
 
 class Settlement:
@@ -48,22 +60,30 @@ class Settlement:
             return self._acks.settle(record.partition, outstanding, offsets)
 
     def ack_many(self, delivered: Sequence[Record | Delivery]) -> Mapping[Partition, Offset]:
-        """Ack each of these, with one write of all their cursors."""
+        """Ack each of these: those of the topic with one write, then what was redriven."""
         found: dict[Partition, tuple[Outstanding, set[int]]] = {}
         redriven = []
         with self._acks.storing:
             for each in delivered:
                 record = record_of(each)
-                if self._redriven.holds(record):
-                    redriven.append(record)
-                    continue
                 with self._lock:
-                    outstanding = self.of(each)
-                found.setdefault(record.partition, (outstanding, set()))[1].add(record.offset)
+                    if self._redriven.holds(record):
+                        redriven.append(record)
+                        outstanding = self._outstanding_besides(record)
+                    else:
+                        outstanding = self.of(each)
+                if outstanding is not None:
+                    found.setdefault(record.partition, (outstanding, set()))[1].add(record.offset)
             self._check_leases({n: outstanding for n, (outstanding, _) in found.items()})
             cursors = {**self._acks.settle_each(found)}
+            try:
+                self._redriven.ack(redriven)
+            except StrandlineError as error:
+                if found:
+                    error.add_note(_OTHERS_ARE_ACKED)
+                raise
             for record in redriven:
-                cursors[record.partition] = self._ack_redriven(record)
+                cursors[record.partition] = self._cursor_after(record)
         return cursors
 
     def of(self, delivered: Record | Delivery) -> Outstanding:
@@ -123,10 +143,19 @@ class Settlement:
 
     def _ack_redriven(self, record: Record) -> Offset:
         with self._lock:
-            outstanding = self._outstanding.get(record.partition)
-            is_twice = outstanding is not None and outstanding.is_outstanding(record.offset)
-        if outstanding is not None and is_twice:
-            # It was gone back to as well, and need not come a second time.
+            outstanding = self._outstanding_besides(record)
+        if outstanding is not None:
             self._acks.settle(record.partition, outstanding, [record.offset])
-        self._redriven.ack(record)
+        self._redriven.ack([record])
+        return self._cursor_after(record)
+
+    def _outstanding_besides(self, record: Record) -> Outstanding | None:
+        """Return what a redriven record belongs to if it was gone back to, too."""
+        outstanding = self._outstanding.get(record.partition)
+        # It need not come a second time.
+        is_twice = outstanding is not None and outstanding.is_outstanding(record.offset)
+        return outstanding if is_twice else None
+
+    def _cursor_after(self, record: Record) -> Offset:
+        outstanding = self._outstanding.get(record.partition)
         return Offset(record.offset + 1) if outstanding is None else outstanding.floor

@@ -252,7 +252,8 @@ class SharedConsumer(Stream[Delivery]):
 
         Again is no error. ConflictError if a lease has run out and another member has, or had,
         the record since, or if a seek has moved the queue; the others of the call are acked
-        then. InvalidError for a record that was not delivered here, ClosedError after `close`.
+        then. InvalidError, and none is acked, for a record that was not delivered here, ClosedError
+        after `close`. After any other error some may be acked: pass the same records again.
         """
         if isinstance(delivered, Record | Delivery) or not isinstance(delivered, Iterable):
             records = [record_of(delivered)]

@@ -122,6 +122,15 @@ class SegmentCatalogue:
     def __repr__(self) -> str:
         return prompt_text("SegmentCatalogue", self._log, few(self.assigned()))
 
+    def check_is_of(self, log: Log) -> None:
+        """Raise InvalidError if this is the catalogue of another log."""
+        if log.id != self._log.id:
+            raise InvalidError(
+                "this is the catalogue of another log, pass one of the log that is tiered",
+                log=str(log.id),
+                catalogue=str(self._log.id),
+            )
+
     # --- assignment ---
 
     def partition_of(self, place: UserPartition) -> int:

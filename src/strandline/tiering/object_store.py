@@ -159,7 +159,13 @@ def open_store(url: str) -> ObjectStore:
 
 
 def store_of(store: str | ObjectStore) -> ObjectStore:
-    """Return the store, or the one at its URL; InvalidError for what is neither."""
+    """Return the store, or the one at its URL; InvalidError for what is neither.
+
+    And for a URL with options: no store reads them, and they would be kept in the log.
+    """
+    if isinstance(store, str | ObstoreStore):
+        # Not where a copy is opened: a log may have such a URL from before.
+        _check_whole(store if isinstance(store, str) else store.url)
     if isinstance(store, str):
         return open_store(store)
     if all(callable(getattr(store, name, None)) for name in ("put", "get", "list", "delete")):
@@ -189,6 +195,15 @@ def _parsed(url: str) -> tuple[str, str]:
     if parts.scheme == "file" and (parts.netloc or not parts.path.startswith("/")):
         raise InvalidError("a directory's URL is file:// and an absolute path", url=url)
     return parts.scheme, unquote(parts.path)
+
+
+def _check_whole(url: str) -> None:
+    if "?" in url or "#" in url:
+        raise InvalidError(
+            "a store's URL has no options: its region, endpoint and the like are set in the"
+            " environment (AWS_REGION, AWS_ENDPOINT_URL); in a path ? is %3F and # is %23",
+            url=url,
+        )
 
 
 @contextmanager

@@ -174,11 +174,10 @@ def sweep(log: Log, store: str | ObjectStore, *, clock: Clock | None = None) -> 
                     _logger.warning("%s is left to the next sweep: %s", places[0].topic, error)
                     continue
                 _delete_table(objects, places[0].named())
+        # Of any store: one may have several URLs, with a slash at its end for instance. The
+        # names have ids, so that no two copies share one.
         known = {
-            segment.name
-            for place in catalogue.places()
-            for segment in catalogue.segments(place)
-            if segment.store == objects.url
+            segment.name for place in catalogue.places() for segment in catalogue.segments(place)
         }
         orphans = [name for name in names if name not in known]
         topics = _topics_by_id(log) if orphans else {}

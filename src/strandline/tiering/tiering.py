@@ -46,7 +46,8 @@ def tier(
     without it, has the table hold what the tier holds. See design 0103.
     With `compact_bytes` neighbouring objects are merged into ones of up to so many bytes;
     those that were merged are deleted after `grace_s`. See design 0119.
-    `progress` is called with each step.
+    `progress` is called with each step. With `catalogue`, one of this log, several runs share
+    what it knows; it stays open.
 
     UnavailableError if the store fails: everything done so far counts, call again.
     CorruptError, with nothing done, if the catalogue has lost steps. InvalidError for an
@@ -123,6 +124,7 @@ def _begun(
     with contextlib.ExitStack() as stack:
         if catalogue is None:
             catalogue = stack.enter_context(saved_catalogue(log, clock))
+        catalogue.check_is_of(log)
         run = TieringRun(log, objects, catalogue, progress, clock or SystemClock())
         check_dense(log, found, "a tier")
         count = log.describe_topic(found).settings.partitions

@@ -1,6 +1,7 @@
 """The thread of a view: reads pages, has them applied, writes snapshots."""
 
 import contextlib
+import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Collection
@@ -25,6 +26,13 @@ from strandline.views.fold import Fold, PoisonError
 from strandline.views.saving import Saving
 from strandline.views.shared_pages import PAGE_RECORDS, shared_pages
 from strandline.views.view import StateT, View
+
+_logger = logging.getLogger("strandline")
+
+
+def _reason(fault: BaseException | None) -> str | None:
+    # The name of a file in it is another one each time.
+    return None if fault is None else getattr(fault, "strerror", None) or str(fault)
 
 
 def _closed() -> ClosedError:
@@ -178,7 +186,7 @@ class Pump(Generic[StateT]):
             while not self._is_stopping and self._serving is serving:
                 self._step()
             if self._saves_last and self._serving is serving:
-                self.save()
+                self._save_unasked(is_last=True)
         except BaseException as error:  # noqa: BLE001 - Raised by each query of the view.
             self.cause = error
         finally:
@@ -191,7 +199,7 @@ class Pump(Generic[StateT]):
         self._open_entered()
         self._poll()
         if self._saving.is_due:
-            self.save()
+            self._save_unasked()
         cursor = self._cursors.turn()
         if cursor is None:
             self._wait()
@@ -291,6 +299,18 @@ class Pump(Generic[StateT]):
             fold.clear_target()
             self.reopen(fold)
             self.set_target(fold)
+
+    def _save_unasked(self, *, is_last: bool = False) -> None:
+        before = self._saving.save_fault
+        self.save()
+        fault = self._saving.save_fault
+        # The same fault again is no news, but for the last time.
+        if fault is not None and (is_last or _reason(fault) != _reason(before)):
+            _logger.warning(
+                "view %s could not save its snapshot, what that lacks is replayed: %s",
+                self._view.name,
+                fault,
+            )
 
     def reopen(self, fold: Fold[StateT]) -> None:
         """Fold again from the snapshot, or from the oldest record kept."""

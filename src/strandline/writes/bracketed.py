@@ -435,7 +435,7 @@ def _handed_back(write: object, channel: str, cause: UnavailableError) -> Unavai
     if isinstance(cause, FullError):
         return _not_stored(cause, write)
     error = UnavailableError(
-        f"the store could not be locked in time, try the write again ({cause})",
+        f"the store took no write in time, try the write again ({cause})",
         write=write,
         channel=channel,
     )

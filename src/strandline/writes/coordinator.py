@@ -110,6 +110,10 @@ class Coordinator(Generic[W, R, F, V, S, C]):
     def __repr__(self) -> str:
         return prompt_text("Coordinator", few(self._channels), stopping=self._stopping)
 
+    def check_open(self) -> None:
+        """Raise why no more writes are taken, if none are."""
+        self._ending.check()
+
     # --- start and stop ---
 
     def start(self) -> None:

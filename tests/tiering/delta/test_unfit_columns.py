@@ -1,13 +1,16 @@
 """Batches for which a Delta table has no columns."""
 
+import shutil
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
+from strandline.tiering import TieringWorker
 from strandline.tiering.delta import has_table
 from strandline.values import InvalidError
 from tests.tiering.delta.tables import log_over, offsets_of, table_of, tabled
+from tests.triggers.calls import wait_until
 
 UNFIT = {
     "case": pa.record_batch({"a": [1], "A": [2]}),
@@ -95,6 +98,44 @@ def test_a_column_of_two_types_is_refused_and_not_evicted(tmp_path: Path, name: 
 
         assert log.evict("t", 0, 0) == 1
         assert table_of(log, tmp_path).to_pyarrow_table()["a"].to_pylist() == before.to_pylist()
+
+
+@pytest.mark.parametrize("is_one_run", [True, False])
+def test_a_column_of_two_types_is_named_with_a_way_out_that_works(
+    tmp_path: Path, *, is_one_run: bool
+) -> None:
+    with log_over(tmp_path) as log:
+        log.create_topic("t", value_kind="batch")
+        log.append("t", pa.record_batch({"a": [1]}))
+        if not is_one_run:
+            tabled(log)
+        log.append("t", pa.record_batch({"a": ["x"]}))
+
+        with pytest.raises(InvalidError) as caught:
+            tabled(log)
+
+        named = caught.value.fields
+        assert (named["topic"], named["column"]) == ("t", "a")
+        assert (named["before"], named["now"]) == ("long", "string")
+        shutil.rmtree(tmp_path / "cold" / str(named["folder"]), ignore_errors=True)
+        tabled(log, delta=False)
+        assert log.evict("t", 0, 0) == 2
+        assert len(list(log.read("t", 0, 0))) == 2
+
+
+def test_a_topic_without_a_place_in_its_table_holds_up_no_other(tmp_path: Path) -> None:
+    with log_over(tmp_path) as log:
+        for topic in ("bad", "good"):
+            log.create_topic(topic, value_kind="batch")
+            log.append(topic, pa.record_batch({"a": [1]}))
+        log.append("bad", pa.record_batch({"a": ["x"]}))
+
+        with TieringWorker(
+            log, ["bad", "good"], log.objects, include_open=True, local_bytes=0, delta=True
+        ):
+            wait_until(lambda: log.evict("good", 0, 0) == 1)
+
+        assert log.evict("bad", 0, 0) == 0
 
 
 @pytest.mark.parametrize(

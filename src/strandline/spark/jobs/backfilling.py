@@ -14,6 +14,7 @@ from strandline.spark.file_paths import (
 )
 from strandline.spark.jobs.expressions import query
 from strandline.spark.jobs.flowing import FlowReport, flow, sink_options
+from strandline.spark.jobs.kept_terms import KeptTerms
 from strandline.spark.jobs.progress import Progress
 from strandline.values import InvalidError
 from strandline.values.arguments import check_instance, check_path, check_text, check_whole
@@ -66,7 +67,8 @@ def backfill(
     SQL that makes the topic's columns of those in the files; without it they are written as
     they are. The checkpoint, a folder, belongs to this backfill alone, and knows which
     files were taken: a run that was stopped or killed goes on, and files that came since
-    are added. A file that was taken must not change. `staging` is the option
+    are added. A file that was taken must not change. InvalidError if a checkpoint on this
+    machine was begun with another topic or `select`. `staging` is the option
     `stagingLocation` of the sink.
     """
     chosen, select = check_text("file_format", file_format), check_text("select", select)
@@ -86,7 +88,9 @@ def backfill(
     rows = reader.option("maxFilesPerTrigger", str(batch_files)).load(path)
     if select.strip():
         rows = query(rows, select, "select")
-    return flow(rows, sink_options(url, topic, tenant, staging), checkpoint, progress)
+    place = sink_options(url, topic, tenant, staging)
+    KeptTerms(checkpoint, "backfill", target=topic, tenant=tenant, select=select).keep()
+    return flow(rows, place, checkpoint, progress)
 
 
 def _checked_schema(given: object) -> "str | StructType":

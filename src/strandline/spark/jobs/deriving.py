@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 from strandline.opening import open_log
 from strandline.spark.jobs.expressions import query
 from strandline.spark.jobs.flowing import FlowReport, flow, sink_options
+from strandline.spark.jobs.kept_terms import KeptTerms
 from strandline.spark.jobs.progress import Progress
 from strandline.spark.log_urls import spark_url
 from strandline.spark.options import Selection
@@ -41,8 +42,9 @@ def derive(
     over those of the source with its metadata. Without it the columns and keys stay as they
     are. The target exists, in the same log or in that of `target_url`. The checkpoint, a
     folder, belongs to this derivation alone: with it, each run goes on where the last one
-    ended, however it ended; without it everything would be appended again. `staging` is the
-    option `stagingLocation` of the sink.
+    ended, however it ended; without it everything would be appended again. InvalidError if
+    a checkpoint on this machine was begun with another topic, target, `where` or `select`.
+    `staging` is the option `stagingLocation` of the sink.
     """
     located = spark_url(url)
     topic, target = check_text("topic", topic), check_text("target", target)
@@ -69,6 +71,14 @@ def derive(
     else:
         kept = {"_key"} if kind is ValueKind.BATCH else set()
         rows = rows.drop(*(name for name in _METADATA if name not in kept))
+    KeptTerms(
+        *(checkpoint, "derive"),
+        topic=topic,
+        target=target,
+        tenant=tenant,
+        where=where,
+        select=select,
+    ).keep()
     return flow(rows, options, checkpoint, progress)
 
 

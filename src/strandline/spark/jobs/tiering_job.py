@@ -15,6 +15,7 @@ from strandline.spark.log_urls import spark_url
 from strandline.tiering import CopiedSegment, SegmentCatalogue, TierReport, open_store
 from strandline.tiering.compacting import GRACE_S
 from strandline.tiering.copying import PIECE_RECORDS
+from strandline.tiering.object_store import store_of
 from strandline.tiering.segment import UserPartition, partition_of
 from strandline.tiering.tiering_run import CopyRun, TieringRun
 from strandline.values import Mode
@@ -65,7 +66,7 @@ def tier(
     compact_bytes = check_limit("compact_bytes", compact_bytes)
     grace_s = check_whole("grace_s", grace_s)
     watch, located = Stopwatch(), spark_url(url)
-    objects = open_store(store)
+    objects = store_of(store)
     with contextlib.ExitStack() as opened:
         log = opened.enter_context(open_log(located, mode=Mode.WRITE))
         # First: the catalogue creates its topic.

@@ -8,8 +8,8 @@ from strandline.opening import staging_path
 from strandline.spark.sink.folder import AppFolder, app_folders
 from strandline.spark.sink.object_folder import ObjectFolder, object_folders
 from strandline.spark.sink.place import StagingFolder
-from strandline.tiering import open_store
 from strandline.tiering.delta.transaction_log import CommitStore, commit_store
+from strandline.tiering.object_store import store_of
 from strandline.values import InvalidError
 
 #: Below a store that others use too.
@@ -59,7 +59,7 @@ class StagingPlace(NamedTuple):
 
 
 def _store(location: str) -> CommitStore:
-    return commit_store(open_store(location))
+    return commit_store(store_of(location))
 
 
 def _root(log_id: UUID) -> str:

@@ -76,6 +76,6 @@ def _replicas(options: dict[str, Any]) -> int | None:
 
 def _tls(options: dict[str, Any]) -> dict[str, ssl.SSLContext]:
     ca, cert, key = (options.get(name) for name in ("tls_ca", "tls_cert", "tls_key"))
-    if ca is None and cert is None:
+    if ca is None and cert is None and key is None:
         return {}
     return {"tls": tls_context(ca, cert, key)}

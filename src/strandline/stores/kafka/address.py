@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
 from strandline.io import SystemIo, real_path
-from strandline.stores.addresses import url_options
+from strandline.stores.addresses import check_key, url_options
 from strandline.values import InvalidError
 
 PREFIX_DEFAULT: Final = "strandline"
@@ -64,6 +64,8 @@ def parse_address(url: str, **given: Any) -> KafkaAddress:
         raise InvalidError(say, prefix=prefix)
     options = url_options(query, given, _IN_URL, "Kafka broker")
     user, _, password = (found["who"] or "").partition(":")
+    if password and not user:
+        raise InvalidError("this URL has a password without a user, use kafka://user:password@host")
     servers = ",".join(each for each in brokers if each is not None)
     client = {**_from_file(options.get("client_file") or os.environ.get(CLIENT_VARIABLE))}
     client.update(_let_in(options, unquote(user), unquote(password), client))
@@ -95,7 +97,13 @@ def _let_in(
         if not SystemIo().exists(path):
             raise InvalidError("this file for TLS is not there", option=name, path=path)
         client[setting] = path
-    has_tls = bool(client) or _flag(options, "tls") is True or protocol.endswith("ssl")
+    in_file = from_file.get("ssl.certificate.location") or from_file.get("ssl.certificate.pem")
+    check_key(options.get("tls_cert") or in_file, options.get("tls_key"))
+    is_wanted = _flag(options, "tls")
+    has_tls = bool(client) or is_wanted is True or protocol.endswith("ssl")
+    if has_tls and is_wanted is False:
+        say = "tls is false, but files for TLS are named or client_file has it, leave one out"
+        raise InvalidError(say, files=sorted(_FILES.keys() & options.keys()))
     has_user = bool(user) or protocol.startswith("sasl")
     mechanism = options.get("mechanism")
     if mechanism is not None and not has_user:
@@ -139,7 +147,7 @@ def _replicas(options: dict[str, Any]) -> int | None:
     value = options.get("replicas")
     if value is None:
         return None
-    if str(value) not in "123456789":
+    if re.fullmatch("[1-9]", str(value)) is None:
         raise InvalidError("replicas are 1 to 9", replicas=value)
     return int(value)
 

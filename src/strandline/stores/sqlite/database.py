@@ -26,6 +26,7 @@ from strandline.stores.sqlite.schema import (
     is_out_of_space,
     leak_connections,
     translated,
+    writable,
 )
 from strandline.stores.sqlite.store_lock import StoreLock
 from strandline.stores.sqlite.tables import (
@@ -154,7 +155,7 @@ class Database:
     def new_connection(self) -> sqlite3.Connection:
         """Return a connection that reads, and is closed with the others."""
         if self._access is not None or self.mode is not Mode.READ:
-            return self._keep(connect(self.path, self._access or "rw"))
+            return self._connect(self._access or "rw")
         if not self._is_at_rest_for_good():
             return self._keep(connect(self.path, "ro"))
         status = self.io.stat(self.path)
@@ -176,6 +177,10 @@ class Database:
         if seen is None:
             return False
         return self.io.exists(self.wal_path) or self.io.stat(self.path) != seen
+
+    def _connect(self, access: str) -> sqlite3.Connection:
+        # The first connection makes the index of the write-ahead log, also on a full disk.
+        return self._keep(self.reserve.spend(lambda: connect(self.path, access)))
 
     def _keep(self, connection: Made) -> Made:
         with self._mutex:
@@ -205,7 +210,7 @@ class Database:
         if self._writer is None:
             self.check_open()
             # Each waiting thread waits by itself, in order to keep its own deadline.
-            self._writer = self._keep(connect(self.path, "rw", busy_s=0))
+            self._writer = self._keep(writable(connect(self.path, "rw", busy_s=0), self.path))
         return self._writer
 
     @property
@@ -309,7 +314,7 @@ class Database:
             self.writer.execute("COMMIT")
         finally:
             # If the end of the block was interrupted, this may run while another writes.
-            if self._begun is begun and self.writer.in_transaction:
+            if self._begun is begun and self.is_in_transaction:
                 self.writer.rollback()
 
     @contextlib.contextmanager
@@ -390,11 +395,10 @@ class Database:
                     f"PRAGMA wal_checkpoint({kind})"
                 ).fetchone()
             except sqlite3.OperationalError as error:
-                if is_out_of_space(error):
-                    # The write-ahead log keeps what was not moved.
-                    raise
-                # Where a sync has failed, what it was for may be lost without a sign.
-                self.lock.suspect()
+                # On a full disk the write-ahead log keeps what was not moved. Where a sync has
+                # failed, what it was for may be lost without a sign.
+                if not is_out_of_space(error):
+                    self.lock.suspect()
                 raise
             if not busy and logged == moved:
                 return True
@@ -429,16 +433,12 @@ class Database:
 
     def _create(self) -> None:
         if self.io.exists(self.path):
-            connection = connect(self.path, "rw")
-            self._all.append(connection)
-            self._idle.append(connection)
+            self._idle.append(connection := self._connect("rw"))
             with translated(self.path):
                 if has_tables(connection):
                     return
         with self.lock.held(self.lock_timeout_s):
-            created = connect(self.path, "rwc")
-            self._all.append(created)
-            self._writer = created
+            created = self._writer = self._keep(connect(self.path, "rwc"))
             with translated(self.path):
                 create_tables(created, self.clock.new_id(), self.inode())
                 created.execute("PRAGMA busy_timeout = 0")

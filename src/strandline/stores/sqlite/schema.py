@@ -178,6 +178,10 @@ def _damaged(path: str, error: Exception) -> CorruptError:
     )
 
 
+def _is_read_only(error: sqlite3.Error) -> bool:
+    return getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_READONLY
+
+
 def _raise_translated(path: str, error: sqlite3.Error) -> NoReturn:
     code = _primary_code(error)
     if code in _DAMAGED or _UNREADABLE_TEXT in str(error):
@@ -189,7 +193,7 @@ def _raise_translated(path: str, error: sqlite3.Error) -> NoReturn:
         raise InvalidError(
             "this database cannot be opened", path=path, reason=str(error)
         ) from error
-    if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_READONLY:
+    if _is_read_only(error):
         refusal = OSError(errno.EACCES, str(error), path)
         raise unavailable(refusal, path) from error
     if code == sqlite3.SQLITE_FULL:
@@ -201,6 +205,22 @@ def _raise_translated(path: str, error: sqlite3.Error) -> NoReturn:
     if isinstance(error, sqlite3.ProgrammingError) and not code:
         raise error
     raise FailedError(error) from error
+
+
+def writable(connection: sqlite3.Connection, path: str) -> sqlite3.Connection:
+    """Return the connection; UnavailableError if SQLite has opened the file for reading.
+
+    It does so without a word where the file may not be written, begins transactions there as
+    anywhere, and refuses their first write.
+    """
+    try:
+        connection.execute("DELETE FROM strandline_topics WHERE FALSE")
+    except sqlite3.Error as error:
+        # What else is wrong comes again where it is in the way.
+        if _is_read_only(error):
+            close_connection(connection)
+            _raise_translated(path, error)
+    return connection
 
 
 def close_connection(connection: sqlite3.Connection) -> None:

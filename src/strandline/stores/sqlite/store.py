@@ -61,6 +61,7 @@ from strandline.stores.sqlite.watching import SqliteWatches
 from strandline.stores.sqlite.writer import Writer
 from strandline.values import (
     Durability,
+    FailedError,
     FullError,
     Marks,
     Mode,
@@ -167,6 +168,7 @@ class SqliteStore:
     def _create_topic(
         self, name: str, tenant: Tenant | None, settings: TopicSettings
     ) -> SqliteTopic:
+        self._writing.check()
         with self._database.locked(), self._database.changing() as connection:
             entry = self._topics.create(connection, name, tenant, settings)
         self._writing.sync()
@@ -287,7 +289,8 @@ class SqliteStore:
         """Empty the write-ahead log, which still holds what was removed; say whether."""
         try:
             return self._database.reserve.spend(lambda: self._empty_wal(busy_timeout_s=0.0))
-        except UnavailableError:
+        except (UnavailableError, FailedError):
+            # What was removed stays removed, also where the writer has failed.
             return False
 
     def _empty_wal(self, busy_timeout_s: float) -> bool:
@@ -375,6 +378,7 @@ class SqliteStore:
     @spending
     def put_key(self, topic: SqliteTopic, key: str, value: bytes, expected: bytes | None) -> bool:
         path = self._database.path
+        self._writing.check()
         with self._database.locked(), self._database.changing() as connection:
             self._row(connection, topic, 0)
             if get_key(connection, path, topic, key) != expected:
@@ -387,6 +391,7 @@ class SqliteStore:
 
     @spending
     def remove_key(self, topic: SqliteTopic, key: str) -> bool:
+        self._writing.check()
         with self._database.locked(), self._database.changing() as connection:
             is_removed = remove_key(connection, topic, key)
         self._writing.sync()

@@ -99,6 +99,11 @@ class Writer:
                 "this thread is inside a transaction, make this call before or after it"
             )
 
+    def check(self) -> None:
+        """Raise what would keep a `sync` that follows from beginning: nothing is done then."""
+        self.check_no_block()
+        self._coordinator.check_open()
+
     def sync(self) -> None:
         """Return once everything written so far, by any process, is durable."""
         self.check_no_block()

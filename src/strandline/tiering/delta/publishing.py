@@ -34,7 +34,7 @@ from strandline.tiering.footer import Footer
 from strandline.tiering.object_store import ObjectStore
 from strandline.tiering.routing import topic_folder
 from strandline.tiering.segment import CopiedSegment, UserPartition
-from strandline.values import Topic, UnavailableError, ValueKind
+from strandline.values import InvalidError, Topic, UnavailableError, ValueKind
 
 _ATTEMPTS_MAX: Final = 20
 
@@ -207,9 +207,10 @@ class _Table:
                 batches.append(_value_columns(footer))
             else:
                 others[_value_columns(footer)] = None
-        found = [table_schema(batches)] if batches else [table_schema([each]) for each in others]
-        for schema in found:
-            known = known.widened(schema_text(schema))
+        for schema in _together(batches) if batches else [table_schema([each]) for each in others]:
+            known = known.widened(
+                schema_text(schema), topic=self._topic.name, folder=f"{self.folder}/{FOLDER}"
+            )
         return known
 
     # --- actions ---
@@ -315,6 +316,15 @@ def _protocol(text: str) -> Mapping[str, Any]:
         protocol["readerFeatures"] = ["timestampNtz"]
         protocol["writerFeatures"] = [FEATURE, "timestampNtz"]
     return protocol
+
+
+def _together(batches: Sequence[pa.Schema]) -> list[pa.Schema]:
+    """Return the columns of a table over all of these, or of each if they do not go together."""
+    try:
+        return [table_schema(batches)]
+    except InvalidError:
+        # One after the other, as in runs of their own: what is wrong has a name then.
+        return [table_schema([each]) for each in batches]
 
 
 def _value_columns(footer: Footer) -> pa.Schema:

@@ -1,7 +1,7 @@
 """The columns of a Delta table, from those of the objects."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -110,13 +110,13 @@ class TableColumns:
     #: Fields of payloads that were declared with types of which none holds the other's values.
     apart: frozenset[str] = frozenset()
 
-    def widened(self, now: str) -> "TableColumns":
+    def widened(self, now: str, **about: object) -> "TableColumns":
         """Return the columns of both, where both have one as it is now.
 
         Objects of older versions keep what they have: newer types are wider ones. Fields of
         payloads may be declared again with any type; one that no column can have leaves.
-        InvalidError for names that differ in case alone, and for types of other columns of
-        which none holds the other's values.
+        InvalidError, which says what it is `about`, for names that differ in case alone, and
+        for types of other columns of which none holds the other's values.
         """
         before = [] if self.text is None else msgspec.json.decode(self.text)["fields"]
         known = {each["name"]: each for each in before}
@@ -131,14 +131,14 @@ class TableColumns:
             elif earlier is None:
                 known[each["name"]] = each
             else:
-                known[each["name"]] = _widened(earlier, each)
+                known[each["name"]] = _widened(earlier, each, about)
         fields = list(known.values())
-        _check_names(fields)
+        _check_names(fields, about)
         text = msgspec.json.encode({"type": "struct", "fields": fields}).decode()
         return TableColumns(text, frozenset(apart))
 
 
-def _widened(earlier: Any, now: Any) -> Any:
+def _widened(earlier: Any, now: Any, about: Mapping[str, object]) -> Any:
     """Return the column as it is now, as wide as it was; InvalidError if no type holds both."""
     before, after = earlier["type"], now["type"]
     if before == after or _holds(after, before):
@@ -147,14 +147,16 @@ def _widened(earlier: Any, now: Any) -> Any:
         return {**now, "type": before}
     raise InvalidError(
         "a column of a Delta table has one type, and of these two none holds the other's values; "
-        "append it under another name, or delete the folder _delta_log and tier without delta",
+        "to go on without the table delete its folder _delta_log, if it is there, and tier "
+        "without delta",
         column=now["name"],
         before=before,
         now=after,
+        **about,
     )
 
 
-def _check_names(fields: Sequence[Any]) -> None:
+def _check_names(fields: Sequence[Any], about: Mapping[str, object]) -> None:
     """Raise InvalidError if two columns have one name to readers, which do not look at case."""
     known: dict[str, str] = {}
     for each in fields:
@@ -165,6 +167,7 @@ def _check_names(fields: Sequence[Any]) -> None:
                 "the folder _delta_log, if it is there, and tier without delta",
                 column=each["name"],
                 other=other,
+                **about,
             )
 
 
