@@ -102,7 +102,7 @@ WRONG: list[tuple[str, Callable[[Any], object]]] = [
     ("pass a log that is open", lambda _: LOOSE.Triggers("memory:")),
     ("pass a log that is open", lambda _: LOOSE.Consumer("memory:", "orders", "mailer")),
     ("pass a log that is open", lambda _: LOOSE.LiveView(Path("log"), "orders", Totals())),
-    ("opened by its URL with strandline.open", lambda _: LOOSE.Log("memory:")),
+    ("open a URL with strandline.open", lambda _: LOOSE.Log("memory:")),
     ("write file:events for a directory", lambda _: LOOSE.open(Path("events"))),
     ("write file:./events for a directory", lambda _: sl.open("./events")),
     ("a log is named memory:", LOOSE.describe),

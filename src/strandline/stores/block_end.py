@@ -65,7 +65,7 @@ class BlockEnd:
     def _check_not_inside(self) -> None:
         self.check_owner()
         if self.is_mine and not self.is_over:
-            raise InvalidError("this is written when its transaction is, wait for it after that")
+            raise InvalidError("this is written when its transaction commits, wait for it after that")
 
 
 def still_open() -> UnavailableError:
