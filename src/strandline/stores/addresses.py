@@ -1,4 +1,4 @@
-"""What addresses of servers have in common: options in their query, and files for TLS."""
+"""Common parts of server addresses: options in the query, and files for TLS."""
 
 import ssl
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from strandline.values import InvalidError
 def url_options(
     query: str, given: Mapping[str, Any], known: frozenset[str], server: str
 ) -> dict[str, Any]:
-    """Return the options of both; InvalidError for one that is in both, or that is not known."""
+    """Return the options of both; InvalidError for one given twice, or unknown."""
     named: dict[str, Any] = dict(parse_qsl(query, keep_blank_values=True))
     if strange := sorted(named.keys() - known):
         raise InvalidError(
@@ -20,7 +20,7 @@ def url_options(
     for name, value in given.items():
         if value is not None:
             if name in named:
-                raise InvalidError("this is in the URL, too, give it once", option=name)
+                raise InvalidError("this option is in the URL already, give it once", option=name)
             named[name] = value
     return named
 
@@ -28,9 +28,9 @@ def url_options(
 def tls_context(
     ca: str | None = None, certificate: str | None = None, private_key: str | None = None
 ) -> ssl.SSLContext:
-    """Return how to speak TLS with a server whose certificate `ca` has signed.
+    """Return the TLS settings for a server whose certificate `ca` has signed.
 
-    Without `ca` the authorities of the system are trusted. `certificate` is the client's own.
+    Without `ca`, the system's authorities are trusted. `certificate` is the client's own.
     InvalidError for files that cannot be used.
     """
     try:
