@@ -102,7 +102,7 @@ WRONG: list[tuple[str, Callable[[Any], object]]] = [
     ("pass a log that is open", lambda _: LOOSE.Triggers("memory:")),
     ("pass a log that is open", lambda _: LOOSE.Consumer("memory:", "orders", "mailer")),
     ("pass a log that is open", lambda _: LOOSE.LiveView(Path("log"), "orders", Totals())),
-    ("opened by its URL with strandline.open", lambda _: LOOSE.Log("memory:")),
+    ("open a URL with strandline.open", lambda _: LOOSE.Log("memory:")),
     ("write file:events for a directory", lambda _: LOOSE.open(Path("events"))),
     ("write file:./events for a directory", lambda _: sl.open("./events")),
     ("a log is named memory:", LOOSE.describe),
@@ -222,15 +222,15 @@ def test_a_scope_drops_a_topic_by_whatever_names_it(log: Any) -> None:
 @pytest.mark.parametrize(
     ("told", "call"),
     [
-        ("are the log's", lambda c: c.execute("DROP TABLE strandline_records")),
-        ("are the log's", lambda c: c.cursor().execute("DELETE FROM main.Strandline_Records")),
-        ("are the log's", lambda c: c.executemany("DELETE FROM strandline_keyed", [()])),
-        ("are the log's", lambda c: c.execute("CREATE INDEX fast ON strandline_records (crc)")),
-        ("are the log's", lambda c: c.execute("CREATE TABLE strandline_mine (a)")),
-        ("are the log's", lambda c: c.execute("PRAGMA writable_schema = 1")),
-        ("are the log's", lambda c: c.blobopen("strandline_records", "body", 1)),
-        ("more than rows of your own", lambda c: c.set_authorizer(None)),
-        ("more than rows of your own", lambda c: c.deserialize(b"")),
+        ("belong to the log", lambda c: c.execute("DROP TABLE strandline_records")),
+        ("belong to the log", lambda c: c.cursor().execute("DELETE FROM main.Strandline_Records")),
+        ("belong to the log", lambda c: c.executemany("DELETE FROM strandline_keyed", [()])),
+        ("belong to the log", lambda c: c.execute("CREATE INDEX fast ON strandline_records (crc)")),
+        ("belong to the log", lambda c: c.execute("CREATE TABLE strandline_mine (a)")),
+        ("belong to the log", lambda c: c.execute("PRAGMA writable_schema = 1")),
+        ("belong to the log", lambda c: c.blobopen("strandline_records", "body", 1)),
+        ("more than your own rows", lambda c: c.set_authorizer(None)),
+        ("more than your own rows", lambda c: c.deserialize(b"")),
         ("ends with its block", lambda c: c.executescript("DROP TABLE strandline_records")),
         ("ends with its block", lambda c: c.commit()),
     ],
@@ -293,7 +293,7 @@ def test_a_file_that_is_no_database_and_a_missing_folder_are_named(tmp_path: Pat
     text = tmp_path / "text.db"
     text.write_text("no database " * 100)
 
-    with pytest.raises(sl.CorruptError, match="this file is no SQLite database"):
+    with pytest.raises(sl.CorruptError, match="this file is not an SQLite database"):
         sl.open(f"sqlite:{text}")
     with pytest.raises(sl.InvalidError, match="the folder of this database is missing"):
         sl.open(f"sqlite:{tmp_path / 'nodir' / 'a.db'}")

@@ -46,7 +46,7 @@ def test_the_end_waits_for_the_pull_that_is_under_way_and_no_other_begins() -> N
 
     assert not ending.is_alive()
     assert [batch.num_rows for batch in found] == [1]
-    with pytest.raises(ClosedError, match="the program ends"):
+    with pytest.raises(ClosedError, match="shutting down"):
         reader.read_next_batch()
 
 

@@ -207,7 +207,7 @@ def test_batches_and_internal_topics_are_refused(log: Log) -> None:
     with pytest.raises(InvalidError, match="trim the topic"):
         log.erase("prices", key="a")
     log.create_topic("__strandline.dead_letters.prices", internal=True)
-    with pytest.raises(InvalidError, match="name the topic itself"):
+    with pytest.raises(InvalidError, match="give the topic itself"):
         log.erase("__strandline.dead_letters.prices", key="a")
 
 

@@ -353,7 +353,7 @@ def test_the_logs_own_tables_cannot_be_changed_in_a_block(
         add(connection, "new")
         log.append("orders", CREATED)
         for execute in (connection.execute, connection.cursor().execute):
-            with pytest.raises(InvalidError, match=r"(?i)are the log's.*table=.?strandline_"):
+            with pytest.raises(InvalidError, match=r"(?i)belong to the log.*table=.?strandline_"):
                 execute(statement)
         assert connection.execute("SELECT count(*) FROM strandline_records").fetchone() == (2,)
         log.append("orders", CREATED)
@@ -405,11 +405,11 @@ def test_a_query_that_was_not_read_to_its_end_blocks_no_other(path: str, log: Lo
 
 
 def test_a_transaction_that_sqlite_rolled_back_is_reported(path: str, log: Log) -> None:
-    with refused("do all of it again"), log.transaction() as connection:
+    with refused("repeat all of it"), log.transaction() as connection:
         receipt = log.append("orders", CREATED)
         with pytest.raises(sqlite3.IntegrityError):
             connection.execute("INSERT OR ROLLBACK INTO orders (name) VALUES ('old')")
-        with pytest.raises(InvalidError, match="do all of it again"):
+        with pytest.raises(InvalidError, match="repeat all of it"):
             log.append("orders", CREATED)
 
     assert rows(path) == ["old"]

@@ -78,10 +78,10 @@ def test_a_connection_to_another_file_or_in_a_transaction_or_unsynced_is_refused
             pass
 
     elsewhere = sqlite3.connect(tmp_path / "other.sqlite")
-    refused(elsewhere, "another file")
+    refused(elsewhere, "a file other")
     elsewhere.close()
     in_memory = sqlite3.connect(":memory:")
-    refused(in_memory, "another file")
+    refused(in_memory, "a file other")
     in_memory.close()
     refused("shop.sqlite", "the sqlite3 connection itself")
     add(outside, "pending")

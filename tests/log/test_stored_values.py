@@ -86,7 +86,7 @@ def test_a_key_says_which_partition_an_expected_offset_is_of() -> None:
     routed = terms.route(["a", "a"], 4, lambda: 0)
 
     assert [*routed.values()] == [[0, 1]]
-    with pytest.raises(InvalidError, match="append to each apart"):
+    with pytest.raises(InvalidError, match="append to each separately"):
         terms.route(["a", "b", "c", "d"], 4, lambda: 0)
 
 

@@ -57,7 +57,7 @@ def test_terms_are_plain_only_where_a_level_was_given_at_most(name: str, value: 
 
 
 def test_a_producer_alone_is_refused() -> None:
-    with pytest.raises(InvalidError, match="come together"):
+    with pytest.raises(InvalidError, match="go together"):
         terms_of({"producer": "p"})
-    with pytest.raises(InvalidError, match="come together"):
+    with pytest.raises(InvalidError, match="go together"):
         terms_of({"sequence": 0})

@@ -68,7 +68,7 @@ def test_a_remote_log_is_held_to_the_quota_where_the_log_is(log: Log, guarded: S
         error = caught.value
         assert (error.quota, error.limit, error.retry_after_s) == ("bytes_max", 100, None)
         assert refused.value.quota == "topics_max"
-        with pytest.raises(Exception, match="quotas are set where the log is"):
+        with pytest.raises(Exception, match="set quotas on the server that has the log"):
             remote.set_quota("acme", bytes_max=None)
         with pytest.raises(Exception, match="cannot be erased in this store"):
             remote.erase("orders", key="a")

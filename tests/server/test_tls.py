@@ -121,7 +121,9 @@ def test_a_server_that_cannot_be_trusted_is_an_error_at_once(
     other, _ = make_certificate(tmp_path)
 
     for ca in (None, other):
-        with pytest.raises(InvalidError, match="pass who has signed it as tls_ca=") as caught:
+        with pytest.raises(
+            InvalidError, match="pass the certificate of its authority as tls_ca="
+        ) as caught:
             sl.open(far.url, token=token, tls_ca=ca)
         assert token not in str(caught.value)
     for path in (str(tmp_path / "none.pem"), str(tmp_path)):

@@ -443,7 +443,7 @@ def test_the_header_is_checked_where_it_is_set_by_hand(log: sl.Log, clock: FakeC
     with pytest.raises(sl.InvalidError, match=r"strandline\.deliver_at"):
         sl.Event("job", headers={DELIVER_AT: "tomorrow"})
     event = sl.Event("job", {"n": 0}, headers={DELIVER_AT: "2023-11-14T22:14:20.000000Z"})
-    with pytest.raises(sl.InvalidError, match="another time"):
+    with pytest.raises(sl.InvalidError, match="another delivery time"):
         log.append("jobs", event, deliver_at=after(clock, 1))
 
     log.append("jobs", event, deliver_at=after(clock, 60))

@@ -2,8 +2,8 @@
 
 Promises: what `contract` says, for any store that implements the port of `store`.
 
-Does not know where bytes lie; does not subscribe, fold or copy: the rooms above do so,
-and know only what is exported here.
+Knows nothing of how a store keeps bytes. Subscriptions, views and copies are rooms above, which
+use only what is exported here.
 """
 
 from strandline.log.async_log import AsyncLog

@@ -1,4 +1,4 @@
-"""What a call names, and whether it may be made."""
+"""Looks up what a call names, and checks whether the log's mode allows the call."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -46,8 +46,8 @@ class Access:
         self._store = store
         self._quotas = quotas
         self._auto_create = auto_create
-        #: Where a topic is looked up over a network: what the store has found of it before. To
-        #: use one that was dropped since raises DroppedError.
+        #: For stores reached over a network: the topic as an earlier lookup found it. If the
+        #: topic was dropped since, using it raises DroppedError.
         self._remembered: Callable[[Topic], StoredTopic | None] | None = getattr(
             store, "remembered", None
         )
@@ -63,9 +63,9 @@ class Access:
     def find(
         self, topic: TopicName, tenant: Tenant | None = None, *, fresh: bool = False
     ) -> StoredTopic:
-        """Return the topic; InvalidError with near matches if there is none.
+        """Return the topic; InvalidError, with similar names, if there is none.
 
-        DroppedError for one that was looked up before.
+        DroppedError if it existed at an earlier lookup.
         """
         found = self._find_if_any(topic, tenant, fresh=fresh)
         if found is None:
@@ -86,7 +86,7 @@ class Access:
         return found
 
     def find_to_append(self, topic: TopicName, values: Sequence[Value]) -> StoredTopic:
-        """Return the topic to append to; one that is unknown is created, if the log does that."""
+        """Return the topic to append to; with `auto_create`, create it if it is unknown."""
         self.check_may_append(topic)
         if self._auto_create and values and not isinstance(topic, Topic):
             # Not by `find`, whose error looks at the name of every topic.
@@ -101,7 +101,7 @@ class Access:
     def create(
         self, name: str, tenant: str | None, settings: TopicSettings, *, internal: bool = False
     ) -> StoredTopic:
-        """Return the topic that is there, or a new one."""
+        """Return the existing topic, or create it."""
         name = check_new_name(name, internal=check_flag("internal", internal))
         check_settings(name, settings)
         check_sources(self._store, settings)
@@ -131,7 +131,7 @@ class Access:
     # --- partitions ---
 
     def partition(self, topic: TopicName, partition: int) -> tuple[StoredTopic, Partition]:
-        """Return the topic and the number of its partition; InvalidError if there is none."""
+        """Return the topic and the checked partition; InvalidError if it has no such one."""
         remembered = None
         if self._remembered is not None and isinstance(topic, Topic):
             self._store.check_open()
@@ -140,7 +140,10 @@ class Access:
         return found, check_partition(partition, found.settings.partitions)
 
     def with_partitions(self, topic: StoredTopic, numbers: Iterable[object]) -> StoredTopic:
-        """Return the topic, looked up again if it lacks one: another process may have added it."""
+        """Return the topic, looked up again if it lacks one of these partitions.
+
+        Another process may have added it.
+        """
         count = topic.settings.partitions
         if all((whole(each) or 0) < count for each in numbers):
             return topic
@@ -151,7 +154,7 @@ class Access:
         return [self._store.state(topic, number) for number in range(topic.settings.partitions)]
 
     def durable_before(self, topic: StoredTopic, partition: int, offset: int) -> PartitionState:
-        """Return the partition, once what lies before `offset` is durable where it can be."""
+        """Make records before `offset` durable if the store can; return the partition's state."""
         state = self._store.state(topic, partition)
         if not state.marks.durable < offset <= state.marks.high:
             return state
@@ -168,7 +171,7 @@ class Access:
         return sum(seal(topic, number) for number in range(topic.settings.partitions))
 
     def measure(self) -> StoreMetrics:
-        """Return what the store has done, as far as it says."""
+        """Return the store's counters; empty if it has none."""
         self._store.check_open()
         if not self._store.capabilities.has_metrics:
             return StoreMetrics()
@@ -186,23 +189,23 @@ class Access:
 
     @property
     def reaches_durable(self) -> bool:
-        """Whether anything here can be durable."""
+        """Whether records of this log can become durable."""
         return self._durable is not None
 
     def sync(self, topic: StoredTopic, partition: int) -> None:
-        """Make a partition durable, where that is possible."""
+        """Make a partition durable if the store can."""
         if self._durable is not None:
             self._durable.sync(topic, partition)
 
     def synced(self, topic: TopicName, partition: int) -> Marks:
-        """Make a partition that a call names durable, and return its marks."""
+        """Make the partition that a call names durable, and return its marks."""
         self.check_mode(Mode.CONSUME)
         found, number = self.partition(topic, partition)
         self.sync(found, number)
         return self._store.marks(found, number)
 
     def flush(self) -> None:
-        """Make everything durable, where that is possible."""
+        """Make everything durable if the store can."""
         self.check_mode(Mode.CONSUME)
         if self._durable is not None:
             self._durable.flush()
@@ -212,7 +215,7 @@ class Access:
     def consumer(
         self, topic: TopicName, consumer: str, tenant: str | None
     ) -> tuple[StoredTopic, Tenant | None, str]:
-        """Return the topic, whose consumer is meant, and its name."""
+        """Return the topic, the consumer's tenant, and the consumer's name."""
         name = check_consumer_name(consumer)
         found = self.find(topic)
         return found, owner(found.topic, tenant), name
@@ -220,7 +223,7 @@ class Access:
     def cursor(
         self, topic: TopicName, consumer: str, partition: int, tenant: str | None
     ) -> tuple[StoredTopic, Partition, Tenant | None, str]:
-        """Return the topic and the partition, whose consumer is meant, and its name."""
+        """Return the topic, the partition, the consumer's tenant, and the consumer's name."""
         found, whose, name = self.consumer(topic, consumer, tenant)
         found = self.with_partitions(found, (partition,))
         return found, check_partition(partition, found.settings.partitions), whose, name
@@ -228,7 +231,7 @@ class Access:
     def moved(
         self, topic: TopicName, consumer: str, partition: int, tenant: str | None, offset: int
     ) -> tuple[StoredTopic, Partition, Tenant | None, str]:
-        """Return the same for a cursor that goes to `offset`, before which all is durable then."""
+        """Return the same for a cursor that moves to `offset`, once all before it is durable."""
         found, number, whose, name = self.cursor(topic, consumer, partition, tenant)
         self.check_mode(Mode.CONSUME)
         self.durable_before(found, number, offset)
@@ -237,7 +240,7 @@ class Access:
     def starting(
         self, topic: TopicName, consumer: str, tenant: str | None, starts: Mapping[int, int]
     ) -> tuple[StoredTopic, Tenant | None, str, Mapping[Partition, int]]:
-        """Return the same for several cursors: what is before these starts is durable then."""
+        """Return the same for several cursors, once all before their starts is durable."""
         found, whose, name = self.consumer(topic, consumer, tenant)
         self.check_mode(Mode.CONSUME)
         if isinstance(starts, Mapping):
@@ -250,7 +253,7 @@ class Access:
     # --- whether it may be made ---
 
     def check_mode(self, least: Mode) -> None:
-        """Raise unless a call that needs this mode may be made."""
+        """Raise unless the log's mode allows calls that need `least`."""
         self._store.check_open()
         if _RANK[self._store.mode] < _RANK[least]:
             raise self.not_allowed(least)
@@ -264,7 +267,7 @@ class Access:
             raise self.not_allowed(Mode.WRITE)
 
     def check_durable_only(self, *, durable_only: bool) -> None:
-        """Raise InvalidError for what is durable only, where nothing ever is."""
+        """Raise InvalidError for `durable_only` in a log that is never durable."""
         if durable_only and not self.reaches_durable:
             raise InvalidError(
                 "nothing in this log is ever durable, read without durable_only",
@@ -272,7 +275,7 @@ class Access:
             )
 
     def not_allowed(self, least: Mode) -> InvalidError:
-        """Return the error for a call that needs this mode."""
+        """Return the error for a call that needs the mode `least`."""
         return InvalidError(
             f"the log was opened in a mode that does not allow this, open it with mode='{least}'",
             mode=str(self._store.mode),

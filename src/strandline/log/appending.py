@@ -1,4 +1,4 @@
-"""The way of values into a store: checked, routed, written, and a receipt for each."""
+"""The append path: check values, route them to partitions, write, return receipts."""
 
 import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -56,7 +56,7 @@ _NAMES: tuple[type, ...] = (str, Topic)
 _WRITTEN: Final = Durability.WRITTEN
 _DURABLE: Final = Durability.DURABLE
 _EVENT = ValueKind.EVENT
-# What makes a named tuple by name is slow, and one is made for each append.
+# Calling a named tuple's class is slow, and each append makes one.
 _new: Any = tuple.__new__
 
 Finding = Callable[[TopicName, Sequence[Value]], StoredTopic]
@@ -79,7 +79,7 @@ class Appends:
         on_topic: Callable[[StoredTopic], None],
     ) -> None:
         self._clock = clock
-        #: Called with a topic that this process writes to, when it is looked up.
+        #: Called with each topic that this process appends to, when it is looked up.
         self._on_topic = on_topic
         self._monotonic = clock.monotonic
         self._store = store
@@ -95,19 +95,19 @@ class Appends:
         self._shortcuts = shortcuts = Shortcuts(
             store, clock, (self._default, self._durability_max), record_bytes_max
         )
-        #: What appends events without terms, by the name of the topic; None without core.
+        #: The core's appenders for events without terms, by topic name; None without core.
         self.appenders: TopicAppenders | None = shortcuts.appenders
-        #: Where appends went last; the store says if a topic is gone.
+        #: What is cached of each topic appended to; the store reports if a topic is gone.
         self._lanes: dict[TopicName, TopicLane] = {}
 
     def knows(self, topic: object) -> bool:
-        """Whether an append to this topic needs no look at the store first."""
+        """Whether an append to this topic needs no lookup in the store first."""
         if not isinstance(topic, str | Topic) or (lane := self._lanes.get(topic)) is None:
             return False
         return self.is_fresh(topic) and not lane.earlier and self._quotas.is_free(lane.tenant)
 
     def is_fresh(self, topic: TopicName) -> bool:
-        """Whether what is known of this topic is of late."""
+        """Whether what is cached of this topic is recent enough to use."""
         lane = self._lanes.get(topic)
         return lane is not None and self._monotonic() < lane.fresh_until
 
@@ -120,14 +120,14 @@ class Appends:
         *,
         may_wait: bool = True,
     ) -> Receipt:
-        """Append one value; the outcome may still be open if this may not wait."""
+        """Append one value. If `may_wait` is false, the outcome may still be open."""
         if terms.deliver_at is not None:
             value = scheduled(value, terms.deliver_at)
         try:
             known = self._lanes.get(topic) if isinstance(topic, _NAMES) else None
             lane = known or self._lane(topic, (value,))
         except TypeError:
-            # What cannot be looked up is no topic either.
+            # An unhashable value cannot name a topic either.
             lane = self._lane(topic, (value,))
         if may_wait and self._monotonic() >= lane.fresh_until:
             self._look_at(lane)
@@ -147,14 +147,14 @@ class Appends:
         *,
         may_wait: bool = True,
     ) -> Receipts:
-        """Append each value as a record of its own; as `append`."""
+        """Append each value as a record of its own. See `append` for `may_wait`."""
         if terms.deliver_at is not None:
             values = scheduled_each(values, terms.deliver_at)
         try:
             known = self._lanes.get(topic) if isinstance(topic, _NAMES) else None
             lane = known or self._lane(topic, values)
         except TypeError:
-            # What cannot be looked up is no topic either.
+            # An unhashable value cannot name a topic either.
             lane = self._lane(topic, values)
         if may_wait and self._monotonic() >= lane.fresh_until:
             self._look_at(lane)
@@ -166,12 +166,12 @@ class Appends:
             return self._append_many(lane, values, keys, terms, may_wait=may_wait)
 
     def look_at(self, topic: str) -> None:
-        """Look at a topic that was appended to, before the next append has to."""
+        """Look up a known topic again early, so that the next append need not."""
         if (lane := self._lanes.get(topic)) is not None:
             self._look_at(lane)
 
     def drop_topic(self, topic: Topic) -> None:
-        """Drop what is cached of one topic; the turns of all others go on."""
+        """Drop what is cached of one topic; the round robin of other topics is unchanged."""
         for name in (topic, topic.name):
             lane = self._lanes.get(name)
             if lane is not None and lane.stored.topic.id == topic.id:
@@ -185,14 +185,14 @@ class Appends:
         found = self._find(topic, values)
         lane = TopicLane(topic, found, self._counts.of(found.topic), self._clock)
         self._on_topic(found)
-        # Kept by name, so that partitions are filled in turn.
+        # Kept by name, so that the round robin over partitions continues.
         return self._lanes.setdefault(topic, lane)
 
     def _look_at(self, lane: TopicLane) -> None:
-        """Follow what another process may have changed of a topic."""
+        """Look up a topic again: another process may have changed it."""
         topic = lane.stored.topic
         found = self._store.find_topic(topic.tenant, topic.name, fresh=True)
-        # The append itself finds that a topic was dropped.
+        # If the topic was dropped, the append itself finds that.
         is_same = found is not None and found.topic.id == topic.id
         lane.route(found if found is not None and is_same else lane.stored, self._clock)
         self._on_topic(lane.stored)
@@ -240,7 +240,7 @@ class Appends:
     def _append_shortly(
         self, lane: TopicLane, values: list[Any], level: Durability, *, may_wait: bool
     ) -> Receipts | None:
-        """Append plain events to the partitions of their keys; None, with nothing done, if not."""
+        """Append plain events to their keys' partitions; None, with nothing done, if it cannot."""
         routed: Any = {0: (range(len(values)), values)}
         if lane.partitions > 1:
             first = next(iter(lane.shortcuts.values()))
@@ -272,7 +272,7 @@ class Appends:
     def _short_part(
         self, lane: TopicLane, number: int, events: list[Any], level: Durability, *, may_wait: bool
     ) -> Outcome | None:
-        """Append a list of events by what is shortest; None, with nothing done, if not."""
+        """Append events by the fastest path; None, with nothing done, if no fast path fits."""
         appender = lane.appenders[number]
         if appender is not None and level is self._default:
             first: Any = appender.append(events)
@@ -289,7 +289,7 @@ class Appends:
         *,
         may_wait: bool,
     ) -> Outcome:
-        """Append a part of plain events in the usual way."""
+        """Append a part of plain events by the general path."""
         drafts = self._drafts(lane, values, None)
         request = AppendRequest(drafts, None, None, (), None, None)
         outcome = self._store.append(lane.stored, number, request, level, None, may_wait=may_wait)
@@ -305,7 +305,7 @@ class Appends:
     def _short(
         self, lane: TopicLane, short: Shortcut, values: Any, level: Durability, *, may_wait: bool
     ) -> Outcome | None:
-        """Append an event or a list of events by a shortcut; None, with nothing done, if not."""
+        """Append an event or a list of events by a shortcut; None, nothing done, if it cannot."""
         if level is _DURABLE and not may_wait:
             return None
         append: Any = short.append_events if type(values) is list else short.append_event
@@ -339,7 +339,7 @@ class Appends:
         routed = self._routed(lane, drafts, terms)
         if lane.earlier and terms.has_identity:
             routed = self._routed_before(lane, drafts, terms) or routed
-        # Several partitions are written first, and then wait for the requested level.
+        # With several partitions, write to all of them before waiting for the level.
         at_once = level if len(routed) == 1 else self._default
         parts: list[Part] = []
         try:
@@ -370,7 +370,7 @@ class Appends:
 
     def _trim(self, topic: StoredTopic, partition: Partition) -> None:
         if topic.settings.has_limits:
-            # Whatever happens to the topic meanwhile, the append counts.
+            # The append has succeeded, also if the topic is dropped or the log closed meanwhile.
             with contextlib.suppress(DroppedError, ClosedError):
                 self._retention.apply(topic, partition)
 
@@ -392,7 +392,7 @@ class Appends:
         ]
 
     def _numbered(self, lane: TopicLane, partition: int) -> Partition:
-        """Return the partition that a caller names, which another process may have added."""
+        """Return the partition that a caller names; another process may have added it."""
         if (whole(partition) or 0) >= lane.stored.settings.partitions:
             self._look_at(lane)
         return check_partition(partition, lane.stored.settings.partitions)
@@ -410,7 +410,7 @@ class Appends:
     def _routed_before(
         self, lane: TopicLane, drafts: Sequence[Draft], terms: Terms
     ) -> Mapping[Partition, Sequence[int]] | None:
-        """Return where a write went before partitions were added, if this is a repeat of it."""
+        """If this repeats a write made before partitions were added, return where that went."""
         if terms.partition is not None:
             return None
         for count in lane.earlier:
@@ -424,12 +424,12 @@ class Appends:
     def _is_repeat(
         self, lane: TopicLane, partition: Partition, request: AppendRequest, terms: Terms
     ) -> bool:
-        """Whether the partition knows the write, or its first value. Stores nothing."""
+        """Whether the partition has stored this write, or its first value. Stores nothing."""
         if request.producer is not None:
-            # Sequences rise, and so repeats come first.
+            # Sequences rise, so repeated values come first.
             first = request.drafts[:1], request.sequences[:1]
             request = request._replace(drafts=first[0], sequences=first[1])
-        # A repeat is recognised before the expected offset, which nothing ever gets.
+        # A repeat is recognised before the expected offset is checked; no record gets INT64_MAX.
         probe = request._replace(expected_offset=INT64_MAX)
         try:
             self._store.append(lane.stored, partition, probe, self._default, terms.timeout_s)
@@ -466,11 +466,11 @@ def _chosen(drafts: Sequence[Draft], indices: Sequence[int]) -> Sequence[Draft]:
 def check_values(
     values: Iterable[Value], keys: Sequence[str | None] | None
 ) -> tuple[Sequence[Value], Sequence[str | None] | None]:
-    """Return values to append and their keys, in lists; InvalidError unless each has its key."""
+    """Return the values and their keys as lists; InvalidError if the counts differ."""
     each: Sequence[Value] = (
         values if isinstance(values, EventRows) else check_items("values", values)
     )
     own = None if keys is None else check_items("keys", keys)
     if own is not None and len(own) != len(each):
-        raise InvalidError("there is one key for each value", keys=len(own), values=len(each))
+        raise InvalidError("give one key for each value", keys=len(own), values=len(each))
     return each, own

@@ -1,7 +1,7 @@
-"""Streams of rows that are handed to Arrow end before the interpreter does. See design 0104.
+"""Ends the streams of rows given to Arrow before the interpreter exits. See design 0104.
 
-Arrow reads ahead in threads of its own, also for a query that stopped early, and a thread that
-calls into an interpreter that ends hangs or aborts the process.
+Arrow reads ahead in its own threads, also for a query that stopped early. A thread that calls
+into an interpreter that is shutting down hangs or aborts the process.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from strandline.values import ClosedError
 
 _STEP_S: Final = 0.005
 _QUIET_S: Final = 3.0
-"""A stream that is held and at which no thread pulls for so long is not read ahead."""
+"""A stream with no pull for this long, though still referenced, is not being read ahead."""
 _LEAVING_S: Final = 0.25
-"""For so long after its last pull, a thread of Arrow's may still be on its way out."""
+"""For this long after its last pull, one of Arrow's threads may still be inside Python."""
 _WAIT_S: Final = 60.0
 
 
 class ArrowStreams:
-    """The streams of one process that are not read to their end. Any thread may use it."""
+    """The streams of this process that were not read to their end. Any thread may use it."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -35,7 +35,7 @@ class ArrowStreams:
         self.forget()
 
     def forget(self) -> None:
-        """Forget the streams: the threads that pull at them are those of another process."""
+        """Forget all streams in a forked child: the threads that read them are the parent's."""
         self._changed = threading.Condition()
         self._begun: weakref.WeakSet[_Stream] = weakref.WeakSet()
         self._under_way = 0
@@ -51,7 +51,7 @@ class ArrowStreams:
         with self._changed:
             self._pulled_at = self._clock.monotonic()
             if self._is_ended:
-                # Arrow pulls no more at a stream that has failed.
+                # Arrow does not read on from a stream that raised.
                 self._begun.discard(stream)
             self._check()
             self._begun.add(stream)
@@ -70,11 +70,11 @@ class ArrowStreams:
         return batch
 
     def end(self) -> None:
-        """End every stream, and wait until no thread is about to pull at one."""
+        """End every stream, and wait until no thread is about to read from one."""
         with self._changed:
             self._is_ended = True
             self._changed.wait_for(lambda: not self._under_way, _WAIT_S)
-            # Arrow releases a stream that has ended. Held by the program, it is not pulled at.
+            # Arrow releases a stream that ended. One that the program still holds is not read.
             while self._clock.monotonic() < self._pulled_at + self._quiet_s:
                 self._changed.wait(_STEP_S)
 
@@ -84,7 +84,7 @@ class ArrowStreams:
 
     def _check(self) -> None:
         if self._is_ended:
-            raise ClosedError("the program ends, read its streams to their end before")
+            raise ClosedError("the interpreter is shutting down, read streams to their end earlier")
 
 
 class _Stream(Iterator[pa.RecordBatch]):
@@ -97,7 +97,7 @@ class _Stream(Iterator[pa.RecordBatch]):
 
 
 ARROW_STREAMS: Final = ArrowStreams(SystemClock())
-"""Those of this process."""
-# Runs after the threads that the program waits for, which may read on until they end.
+"""The streams of this process."""
+# Runs after the non-daemon threads were joined: they may read until they end.
 atexit.register(ARROW_STREAMS.end)
 os.register_at_fork(after_in_child=ARROW_STREAMS.forget)

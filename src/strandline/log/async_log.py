@@ -63,10 +63,10 @@ MadeT = TypeVar("MadeT", Receipt, Receipts)
 class AsyncLog(AsyncFace[Log]):
     """A `Log` for an event loop: `async with open(…) as log`, or over one that is open.
 
-    Each call has the name and the parameters of the blocking one, and does the same; what
-    blocks is done in a thread. `append` and `append_many` hand over at once, and return
-    receipts to be awaited. What is opened is awaited or entered with `async with`. A call
-    that is cancelled is made or not, as a whole. Any number of tasks may share it.
+    Each call has the name and the parameters of the blocking one, and does the same; blocking
+    work runs in a thread. `append` and `append_many` hand over the values at once, and return
+    receipts to be awaited. A call that opens something is awaited or entered with
+    `async with`. A cancelled call takes effect completely or not at all. Tasks may share it.
     """
 
     def __init__(self, blocking: Log) -> None:
@@ -75,7 +75,7 @@ class AsyncLog(AsyncFace[Log]):
         if isinstance(given, AsyncLog):
             raise InvalidError("this is an async log already, use it as it is", log=repr(blocking))
         super().__init__(blocking)
-        #: Of each topic that had to be looked up, the appends that came meanwhile.
+        #: For each topic that had to be looked up: the appends made meanwhile.
         self._queues: dict[TopicName, AppendQueue] = {}
         self._looks = EarlyLooks(blocking._appends.look_at)
 
@@ -96,7 +96,7 @@ class AsyncLog(AsyncFace[Log]):
 
     @property
     def queue_depth(self) -> int:
-        """How many records a subscription holds in memory, unless it says itself."""
+        """How many records a subscription holds in memory by default."""
         return self._blocking.queue_depth
 
     # --- topics ---
@@ -130,7 +130,7 @@ class AsyncLog(AsyncFace[Log]):
         """Hand one record over, and return a receipt: awaited, it returns as `Log.append` does.
 
         The record is handed over whether the receipt is awaited or not, in the order of the
-        calls. Whatever is wrong, awaiting the receipt raises it; if no task does, it is logged.
+        calls. Awaiting the receipt raises any error; if no task awaits it, the error is logged.
         """
         check_on_asyncio()
         log = self._blocking
@@ -161,10 +161,10 @@ class AsyncLog(AsyncFace[Log]):
         keys: Sequence[str | None] | None = None,
         **terms: Unpack[AppendTerms],
     ) -> AsyncReceipts:
-        """Hand records over, as `append` does; awaited, as `Log.append_many` returns.
+        """Hand records over as `append` does. Awaiting the receipts does what `append_many` does.
 
-        Where one partition refuses its records, those of later ones may be stored as well,
-        and each receipt has the outcome of its own.
+        If one partition refuses its records, those of later partitions may still be stored;
+        each receipt has the outcome of its own record.
         """
         check_on_asyncio()
         log = self._blocking
@@ -180,10 +180,10 @@ class AsyncLog(AsyncFace[Log]):
         return AsyncReceipts(len(each), announced(log._announcer, topic, receipts))
 
     def transaction(self, connection: Any = None) -> AsyncTransaction:
-        """Return a block for `async with`, which gives an `AsyncConnection`.
+        """Return a transaction for `async with`, which gives an `AsyncConnection`.
 
-        As `Log.transaction`, with one thread of its own for the whole block. A `connection`
-        of SQLite that was opened elsewhere is opened with `check_same_thread=False`.
+        As `Log.transaction`, with one thread for the whole block. A SQLite `connection` that
+        you opened yourself needs `check_same_thread=False`.
         """
         return AsyncTransaction(partial(self._blocking.transaction, connection))
 
@@ -207,7 +207,7 @@ class AsyncLog(AsyncFace[Log]):
         end: int | None = None,
         **limits: Unpack[ReadLimits],
     ) -> AsyncBatches:
-        """Return the same records as `read`, as Arrow record batches. Raises alike."""
+        """Return the same records as `read`, as Arrow record batches. Raises the same errors."""
         read = self._blocking.read_batches
         return AsyncBatches(await in_thread(read, topic, partition, start, end, **limits))
 
@@ -256,7 +256,7 @@ class AsyncLog(AsyncFace[Log]):
         markers: bool = False,
         **options: Unpack[SubscribeOptions],
     ) -> Opening[AsyncSubscription[Any]]:
-        """Read topics from a start on, and go on as they grow. See `strandline.subscribe`."""
+        """Read topics from a start, and follow them as they grow. See `strandline.subscribe`."""
         from strandline.subscriptions import AsyncSubscription  # noqa: PLC0415 - A room above.
 
         make: Any = partial(self._blocking.subscribe, topic, markers=markers, **options)
@@ -300,7 +300,7 @@ class AsyncLog(AsyncFace[Log]):
     metrics: Final = off_loop(Log.metrics)
 
     async def close(self) -> None:
-        """End the log for its holder, after what was handed over. As `Log.close`."""
+        """Close this user's handle on the log, after pending appends. As `Log.close`."""
         self._looks.close()
         try:
             for queue in tuple(self._queues.values()):
@@ -320,9 +320,9 @@ class AsyncLog(AsyncFace[Log]):
     # --- appends that have to be made in a thread ---
 
     def _must_queue(self, topic: TopicName | object) -> bool:
-        """Whether an append may block: to a topic that is looked up first, or in a transaction."""
+        """Whether an append may block: its topic must be looked up, or it is in a transaction."""
         if not isinstance(topic, str | Topic):
-            # What cannot be looked up is refused at once.
+            # An unhashable topic raises at once.
             return False
         bound, queue = bound_thread.get(), self._queues.get(topic)
         is_inside = bound is not None and bound.executor is not None
@@ -344,9 +344,9 @@ class AsyncLog(AsyncFace[Log]):
     def _queued(
         self, topic: TopicName, append: Callable[[], MadeT], hand_over: Callable[[], MadeT]
     ) -> tuple[HandedOver[MadeT], BoundThread | None]:
-        """Have an append made in a thread; return it, and the transaction that it is part of."""
+        """Make an append in a thread; return it, and the transaction that it is part of."""
         bound = bound_thread.get()
-        # A span of the caller's is in its context.
+        # Keep the caller's context: it may hold a tracing span.
         run = copy_context().run
         if bound is None or (executor := bound.executor) is None:
             if isinstance(topic, str):
@@ -364,26 +364,26 @@ class AsyncLog(AsyncFace[Log]):
         hand_over: Callable[[], MadeT],
         loop: asyncio.AbstractEventLoop,
     ) -> MadeT:
-        """Append in a thread, to a topic that is looked up first unless another one was before.
+        """Append in a thread. The topic is looked up first, unless an append queued before did.
 
-        Then nothing is waited for: those that queue behind it would wait for a sync each.
+        In that case nothing is waited for: appends queued behind would each wait for a sync.
         """
         log = self._blocking
         if not log._appends.is_fresh(topic):
             return append()
         made = hand_over()
         if log._announcer is not None:
-            # A loop that is closed by now carries no wake-up; readers look by themselves.
+            # A closed loop cannot carry the wake-up; readers poll.
             with contextlib.suppress(RuntimeError):
                 loop.call_soon_threadsafe(log._announcer.announce, topic, made)
         return made
 
 
 def append_now(log: AsyncLog, topic: str, value: Value, terms: AppendTerms) -> Receipt | None:
-    """Append on the running loop if the core does it at once; None if not, with nothing done.
+    """Append on the running loop if the core can do it at once; otherwise None, nothing done.
 
-    For rooms above. The receipt has reached its level, unless that is to be synced first: then
-    see `when_reached`.
+    For rooms above. The receipt has reached its level, unless that needs a sync first: see
+    `when_reached`.
     """
     made: Receipt | None = _made_now(append_warm, log, topic, value, terms)
     return made
@@ -399,7 +399,7 @@ def append_many_now(
 
 def _made_now(append: Any, log: AsyncLog, topic: str, value: Any, terms: AppendTerms) -> Any:
     appenders, queue = log._blocking._appenders, log._queues.get(topic)
-    # No append to the topic waits to be handed over, nor a transaction.
+    # Only if no append to the topic is queued and no transaction is open.
     if appenders is None or not (queue is None or queue.last is None) or bound_thread.get():
         return None
     made = append(appenders, topic, value, terms, False)

@@ -1,4 +1,4 @@
-"""What is read, and what is watched, on an event loop."""
+"""Reads and watches for an event loop."""
 
 from collections.abc import AsyncIterator, Collection
 from typing import TYPE_CHECKING, Final
@@ -15,7 +15,7 @@ class AsyncBatches(AsyncFace[Batches]):
 
     @property
     def schema(self) -> "pa.Schema":
-        """The schema of every record batch, also if there is none."""
+        """The schema of every record batch, also if there are no batches."""
         return self._blocking.schema
 
     async def __aiter__(self) -> "AsyncIterator[pa.RecordBatch]":
@@ -36,13 +36,13 @@ class AsyncWatch(AsyncFace[Watch]):
     remove: Final = off_loop(Watch.remove)
 
     async def wait(self, timeout_s: float | None = None) -> Collection[Hint]:
-        """Return the hints since the last time. As `Watch.wait`."""
+        """Return the hints since the last call. As `Watch.wait`."""
         return await self._blocking.wait_on_loop(timeout_s)
 
     def wake(self) -> None:
-        """End the present wait early, or the next one if there is none."""
+        """End the current wait early, or the next one if there is none."""
         self._blocking.wake()
 
     async def close(self) -> None:
-        """End the watch, and a wait with ClosedError. May be repeated."""
+        """Close the watch; a pending wait raises ClosedError. May be repeated."""
         await to_its_end(self._blocking.close)

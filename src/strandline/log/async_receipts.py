@@ -15,16 +15,16 @@ from strandline.writes.loops import check_on_asyncio
 
 MadeT = TypeVar("MadeT", bound=Receipt | Receipts)
 Made: TypeAlias = "MadeT | HandedOver[MadeT]"
-"""A receipt, or the append that a thread makes."""
+"""A receipt, or the append that a thread is making."""
 
 
-# A struct, because one is made for each append and a struct is made in C.
+# A struct: one is made for each append, and msgspec makes structs in C.
 class AsyncReceipt(msgspec.Struct, eq=False):
     """The outcome of one append on an event loop.
 
-    `append` returns at once, and the outcome may still be open: await the receipt. Waits may
-    be repeated and shared by tasks; one that times out or is cancelled changes nothing: the
-    append was handed over before, and is stored or not as if it had been awaited.
+    `append` returns at once, and the outcome may still be open: await the receipt. Tasks may
+    await it repeatedly and together. A wait that times out or is cancelled does not change
+    the append, which was handed over already.
     """
 
     _made: "Made[Receipt]"
@@ -32,7 +32,7 @@ class AsyncReceipt(msgspec.Struct, eq=False):
 
     @property
     def blocking(self) -> Receipt:
-        """The same receipt for threads. UnavailableError before the record was handed over."""
+        """The same receipt for threads. UnavailableError until the record was handed over."""
         return _receipt(self._made)
 
     @property
@@ -42,12 +42,12 @@ class AsyncReceipt(msgspec.Struct, eq=False):
 
     @property
     def partition(self) -> Partition:
-        """Where the record is. UnavailableError while the outcome is open."""
+        """The record's partition. UnavailableError while the outcome is open."""
         return _receipt(self._made).partition
 
     @property
     def offset(self) -> Offset:
-        """Where in the partition. UnavailableError while the outcome is open."""
+        """The record's offset. UnavailableError while the outcome is open."""
         return _receipt(self._made).offset
 
     @property
@@ -57,7 +57,7 @@ class AsyncReceipt(msgspec.Struct, eq=False):
 
     @property
     def is_repeat(self) -> bool:
-        """Whether the record had been appended before, and this call added nothing.
+        """Whether the record had been appended before, and this call stored nothing.
 
         UnavailableError while the outcome is open.
         """
@@ -73,8 +73,8 @@ class AsyncReceipt(msgspec.Struct, eq=False):
     ) -> "AsyncReceipt":
         """Return this receipt once the record has reached `level`. As `Receipt.wait`.
 
-        Inside the transaction that the append is part of, awaiting the receipt returns as
-        soon as the record has its offset; InvalidError for a level, which it has after that.
+        Inside a transaction that the append is part of, awaiting the receipt returns as soon
+        as the record has its offset. InvalidError for a level: wait for it after the commit.
         """
         made = self._made
         if self._block is None and isinstance(made, Receipt):
@@ -95,13 +95,13 @@ class AsyncReceipt(msgspec.Struct, eq=False):
 
 
 def _at_once(receipt: AsyncReceipt) -> Generator[Any, None, AsyncReceipt]:
-    """Return the receipt to what awaits it, which goes on without a pause."""
+    """Return the receipt to the awaiting task, without suspending it."""
     yield from ()
     return receipt
 
 
 def _after_round(receipt: AsyncReceipt, made: Receipt) -> Generator[Any, None, AsyncReceipt]:
-    """Return the receipt once its level is reached, by the next round of syncing if that does."""
+    """Return the receipt once its level is reached; usually the next round of syncing does it."""
     check_on_asyncio()
     ended = made._next_round()
     if ended is not None:
@@ -112,8 +112,8 @@ def _after_round(receipt: AsyncReceipt, made: Receipt) -> Generator[Any, None, A
 
 
 def when_reached(receipt: Receipt, on_end: Callable[[BaseException | None], None]) -> None:
-    """Have `on_end` called on the running loop, later, once the receipt has reached its level, or
-    with the error if it will not. For rooms above."""
+    """Call `on_end` on the running loop, later, once the receipt has reached its level, or with
+    the error if it cannot. For rooms above."""
     ended = receipt._next_round()
     if ended is None:
         _call_at_the_end(receipt, on_end)
@@ -147,7 +147,7 @@ class AsyncReceipts(Sequence[AsyncReceipt]):
 
     @property
     def blocking(self) -> Receipts:
-        """The same receipts for threads. UnavailableError before the values were handed over."""
+        """The same receipts for threads. UnavailableError until the values were handed over."""
         return _receipt(self._made)
 
     @property
@@ -163,7 +163,7 @@ class AsyncReceipts(Sequence[AsyncReceipt]):
     @overload
     def __getitem__(self, index: slice) -> Sequence[AsyncReceipt]: ...
     def __getitem__(self, index: int | slice) -> AsyncReceipt | Sequence[AsyncReceipt]:
-        """Return receipts. UnavailableError before the values were handed over."""
+        """Return receipts. UnavailableError until the values were handed over."""
         if isinstance(index, slice):
             return [self[each] for each in range(*index.indices(self._count))]
         return AsyncReceipt(_receipt(self._made)[index], self._block)
@@ -227,4 +227,4 @@ async def _wait(
     if block is None or not block.is_open:
         await made._wait_on_loop(level, left_s)
     elif level is not None:
-        raise InvalidError("this is written when its transaction is, wait for it after that")
+        raise InvalidError("this is written when its transaction commits, wait for it after that")

@@ -15,8 +15,8 @@ T = TypeVar("T")
 class AsyncTransaction:
     """`Log.transaction` for `async with`: each call of the block runs in one thread of its own.
 
-    The appends and calls of the task that entered it, and of tasks that it starts inside,
-    are part of it until it is left. A block that is cancelled is rolled back.
+    Appends and calls are part of it from entering to leaving, if they are made by the task
+    that entered it or by tasks started inside. A cancelled block is rolled back.
     """
 
     def __init__(self, begin: Callable[[], AbstractContextManager[Any]]) -> None:
@@ -34,7 +34,7 @@ class AsyncTransaction:
 
     async def __aenter__(self) -> "AsyncConnection":
         self._around = around = bound_thread.get()
-        # A block inside that of another log shares its thread, as it does off the loop.
+        # A block inside the block of another log runs in the same thread, as in blocking code.
         shared = None if around is None else around.executor
         self._is_own = shared is None
         self._executor = shared or ThreadPoolExecutor(1, "strandline-transaction")
@@ -43,7 +43,7 @@ class AsyncTransaction:
         try:
             connection = await in_thread(self._enter)
         except BaseException as error:
-            # Cancelled, the thread may still enter: it leaves again, in its turn.
+            # The thread may still enter after the task was cancelled: leave after that.
             self._executor.submit(self._leave, error)
             self._end()
             raise
@@ -51,7 +51,7 @@ class AsyncTransaction:
 
     async def __aexit__(self, _: object, error: BaseException | None, __: object) -> None:
         assert self._executor is not None
-        # Not to be cancelled: it is committed or rolled back in any case.
+        # Not cancellable: the transaction is committed or rolled back in any case.
         left = self._executor.submit(self._leave, error)
         try:
             await asyncio.shield(asyncio.wrap_future(left))
@@ -100,7 +100,7 @@ class AsyncConnection:
 
     @property
     def blocking(self) -> Any:
-        """The connection itself, which only the functions given to `run` may use."""
+        """The blocking connection; only functions passed to `run` may use it."""
         return self._blocking
 
     async def execute(self, sql: str, parameters: Any = (), /) -> "AsyncCursor":
@@ -119,7 +119,7 @@ class AsyncConnection:
     ) -> T:
         """Return `function(connection, …)`, called in the thread of the block.
 
-        Whatever the function appends with the log's blocking face is part of the block, too.
+        Appends that the function makes with the blocking log are part of the transaction too.
         """
         return await self._transaction.run(function, self._blocking, *args, **kwargs)
 
@@ -128,7 +128,7 @@ class AsyncConnection:
 
 
 class AsyncCursor:
-    """What a statement has found."""
+    """The result of a statement."""
 
     def __init__(self, connection: AsyncConnection, blocking: Any) -> None:
         self._connection = connection
@@ -141,7 +141,7 @@ class AsyncCursor:
 
     @property
     def lastrowid(self) -> int | None:
-        """The number of the row that was inserted last, in SQLite."""
+        """The rowid of the row inserted last, in SQLite."""
         number: int | None = self._blocking.lastrowid
         return number
 
@@ -150,7 +150,7 @@ class AsyncCursor:
         return await self._connection.run(lambda _: self._blocking.fetchone())
 
     async def fetchall(self) -> list[Any]:
-        """Return the rows that are left."""
+        """Return the remaining rows."""
         rows: list[Any] = await self._connection.run(lambda _: self._blocking.fetchall())
         return rows
 

@@ -1,4 +1,4 @@
-"""The transport of wake-ups, and announcing to it what was appended. See design 0042."""
+"""The transport of wake-ups, and publishing to it after appends. See design 0042."""
 
 import asyncio
 import contextlib
@@ -19,23 +19,23 @@ failures: Final = logging.getLogger("strandline.broker")
 
 @dataclass(frozen=True, slots=True)
 class LiveSubscription:
-    """A subscription that is open, in this process or another."""
+    """An open subscription, in this process or another."""
 
     topic: Topic
     name: str | None
     """The consumer's name, if it has one."""
     tenant: Tenant | None
-    """Whose the consumer is."""
+    """The consumer's tenant."""
     pid: int
 
 
 class Broker(Protocol):
     """Carries wake-ups from writers to subscriptions, and lists the subscriptions.
 
-    A wake-up says that a topic may have grown, and holds no data. Nothing depends on it
-    but time: whatever a broker raises is logged, and neither a writer nor a subscription
-    fails of it. It knows no tenants: what it lists is for the process that opened the log.
-    Any call may be made from any thread.
+    A wake-up says that a topic may have grown, and holds no data. Only latency depends on
+    it: an error that a broker raises is logged, and neither a writer nor a subscription
+    fails because of it. It does not check tenants: its list is for the process that opened
+    the log. Any call may be made from any thread.
     """
 
     def publish(self, topic: TopicName, /) -> None:
@@ -44,8 +44,8 @@ class Broker(Protocol):
     def attach(self, live: LiveSubscription, wake: Callable[[], None], /) -> Callable[[], None]:
         """List this subscription and call `wake` at each wake-up of its topic.
 
-        Returns what ends both; it may be called twice. `wake` may be called without a
-        reason, and is quick.
+        Returns a function that undoes both; it may be called twice. `wake` may be called
+        spuriously, and must return quickly.
         """
 
     def live(self, topic: Topic | None = None, /) -> Sequence[LiveSubscription]:
@@ -56,16 +56,16 @@ class Broker(Protocol):
 
 
 class Announcer:
-    """Publishes what was appended. Invariant: after what it announces can be read."""
+    """Publishes appends. Invariant: a topic is announced only after the append can be read."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        #: Of each thread: what it has appended inside a transaction.
+        #: Per thread: the topics appended to inside a transaction.
         self._pending = threading.local()
         self._tasks: set[asyncio.Task[None]] = set()
 
     def announce(self, topic: TopicName, receipt: Receipt | Receipts) -> None:
-        """Publish an append, now or when its outcome is known."""
+        """Publish an append, now or once its outcome is known."""
         inside = getattr(self._pending, "topics", None)
         if inside is not None:
             inside.add(topic)
@@ -79,7 +79,7 @@ class Announcer:
 
     @contextlib.contextmanager
     def transaction(self, block: AbstractContextManager[Any]) -> Iterator[Any]:
-        """Publish what is appended inside a transaction once it is committed."""
+        """Publish the appends made inside a transaction after its commit."""
         with block as connection:
             topics: set[TopicName] = set()
             self._pending.topics = topics
@@ -91,27 +91,27 @@ class Announcer:
             self._publish(topic)
 
     async def _announce_later(self, topic: TopicName, receipt: Receipt | Receipts) -> None:
-        # The receipt has the outcome.
+        # Errors are reported by the receipt itself.
         with contextlib.suppress(StrandlineError):
             await receipt
             self._publish(topic)
 
     def _publish(self, topic: TopicName) -> None:
-        with tolerated("a wake-up was not carried, readers look by themselves"):
+        with tolerated("a wake-up was not published, readers poll instead"):
             self._broker.publish(topic)
 
 
 @contextlib.contextmanager
 def tolerated(what: str) -> Iterator[None]:
-    """Log whatever a broker raises, and go on."""
+    """Log any error that a broker raises, and continue."""
     try:
         yield
-    except Exception:  # noqa: BLE001 - It costs time and nothing else.
+    except Exception:  # noqa: BLE001 - A lost wake-up costs only latency.
         failures.warning(what, exc_info=True)
 
 
 def announced(announcer: Announcer | None, topic: TopicName, receipts: Receipts) -> Receipts:
-    """Return the receipts of an append, after it was published where a broker is to know."""
+    """Publish the append of these receipts if there is a broker, and return them."""
     if receipts and announcer is not None:
         announcer.announce(topic, receipts)
     return receipts

@@ -1,4 +1,4 @@
-"""The chain over the records of a partition. See design 0022."""
+"""The hash chain over the records of a partition. See design 0022."""
 
 from collections.abc import Iterable, Iterator
 from hashlib import sha256
@@ -11,13 +11,13 @@ from strandline.values import Offset, Partition, ProofHead, ValueKind
 from strandline.values.prompt import prompt_text
 
 _ORIGIN = Struct("<16s16sI")
-#: Topic id, partition, offset, timestamp, whether and when it occurred, five lengths.
+#: Topic id, partition, offset, timestamp, has occurred_at, occurred_at, five lengths.
 _pack = Struct("<16sIQqBqqqqqq").pack
 _ABSENT = -1
 
 
 class Chain:
-    """How the records of one partition are chained; holds no value that changes."""
+    """Computes the hash chain of one partition; holds no mutable state."""
 
     __slots__ = ("_kind", "_log_id", "_partition", "_topic_bytes", "_topic_id")
 
@@ -33,7 +33,7 @@ class Chain:
 
     @property
     def origin(self) -> bytes:
-        """The value before offset 0."""
+        """The chain's value before offset 0."""
         packed = _ORIGIN.pack(self._log_id.bytes, self._topic_id.bytes, self._partition)
         return sha256(b"strandline history 1" + packed + self._kind.encode()).digest()
 
@@ -45,7 +45,7 @@ class Chain:
         tenant: str | None,
         body: Body,
     ) -> bytes:
-        """Return the digest of a record; of one that was erased, as it was."""
+        """Return the digest of a record; for an erased one, that of its original content."""
         erased = erased_digest(body)
         if erased is not None:
             return erased
@@ -72,21 +72,21 @@ class Chain:
         return sha256(b"".join((packed, key_bytes, tenant_bytes, kind, headers, value))).digest()
 
     def digest_kept(self, entry: Kept) -> bytes:
-        """Return the digest of a record that is kept."""
+        """Return the digest of a stored record."""
         return self.digest(entry.offset, entry.timestamp_us, entry.key, entry.tenant, entry.body)
 
     def link_kept(self, before: bytes, entry: Kept) -> bytes:
-        """Return the value after a record that is kept."""
+        """Return the chain's value after a stored record."""
         return link(before, self.digest_kept(entry))
 
     def link_each(self, before: bytes, digests: Iterable[bytes]) -> Iterator[bytes]:
-        """Yield the value after each record of these digests, in order."""
+        """Yield the chain's value after each record, given their digests in order."""
         for digest in digests:
             before = link(before, digest)
             yield before
 
     def head(self, offset: int, value: bytes) -> ProofHead:
-        """Return the value before `offset` in the form in which it may be kept elsewhere."""
+        """Return the chain's value before `offset`, in the form to keep elsewhere."""
         partition = Partition(self._partition)
         return ProofHead(self._log_id, self._topic_id, partition, Offset(offset), value)
 

@@ -1,4 +1,4 @@
-"""What a store may do besides: change a key with no other change in between."""
+"""An optional ability of a store: change one key atomically."""
 
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
@@ -9,7 +9,7 @@ AnswerT = TypeVar("AnswerT")
 
 
 class ChangingStore(Protocol[T_contra]):
-    """What a store has besides whose lock can be held meanwhile."""
+    """What a store offers besides if it can hold its lock while a value is changed."""
 
     def change_key(
         self,
@@ -17,10 +17,10 @@ class ChangingStore(Protocol[T_contra]):
         key: str,
         change: Callable[[bytes | None], tuple[bytes, AnswerT]],
     ) -> AnswerT:
-        """Replace a value by what `change` makes of it, once; return its answer, durable then.
+        """Replace the value with what `change` makes of it; return its answer once durable.
 
-        What `change` raises leaves the value as it is. Others wait for it: it reads only what
-        takes no time.
+        If `change` raises, the value is unchanged. Other callers wait for the lock
+        meanwhile, so `change` must be quick.
         """
 
 
@@ -30,10 +30,10 @@ def change_key(
     key: str,
     change: Callable[[bytes | None], tuple[bytes, AnswerT]],
 ) -> AnswerT:
-    """Replace a value by what `change` makes of it, if need be again and again.
+    """Replace the value with what `change` makes of it, retrying on conflicts if need be.
 
-    Members of a group move the cursors of one key. Where each had to find the value as it was
-    when it began, those that wait for a lock would find it changed, and begin again.
+    Members of a group move the cursors in one key. With compare-and-swap, callers that wait
+    for a lock would find the value changed each time, and would have to start again.
     """
     changing: Any = getattr(store, "change_key", None)
     if changing is not None:

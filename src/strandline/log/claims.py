@@ -11,7 +11,7 @@ from strandline.values.prompt import prompt_text
 
 
 class ConsumerPlace(NamedTuple):
-    """What is claimed: one partition of a topic, for a consumer of this name."""
+    """What is claimed: one partition of a topic, for one consumer name."""
 
     topic: Topic
     tenant: Tenant | None
@@ -25,7 +25,7 @@ class ConsumerPlace(NamedTuple):
 
 
 def host_name() -> str:
-    """Return the name of this machine, for the error that others get."""
+    """Return the name of this machine, shown in the error that other claimants get."""
     return os.uname().nodename
 
 
@@ -41,7 +41,7 @@ def process_exists(pid: int) -> bool:
 
 
 def claimed(place: ConsumerPlace, pid: int | None, host: str | None) -> UnavailableError:
-    """Return the error for a claim that another one holds."""
+    """Return the error for a partition that another claim holds."""
     return UnavailableError(
         "another reader has this name and partition: close it, split the partitions with "
         "partitions=, or choose another name",
@@ -73,7 +73,7 @@ class LocalClaims:
     """The claims of a log in one process. Thread-safe."""
 
     def __init__(self) -> None:
-        # Reentrant: a claim that is collected may be removed while the lock is held.
+        # Reentrant: garbage collection may drop a claim while this thread holds the lock.
         self._lock = threading.RLock()
         self._held: weakref.WeakValueDictionary[ConsumerPlace, LocalClaim] = (
             weakref.WeakValueDictionary()

@@ -32,7 +32,7 @@ EVENT_SCHEMA = pa.schema(
 )
 BYTES_SCHEMA = pa.schema([*RECORD_FIELDS, pa.field("value", pa.binary(), nullable=False)])
 HEADER_LIST = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
-"""Headers of a topic that other programs write: in their order, a name perhaps several times."""
+"""Headers of topics written by other programs: ordered, names may repeat."""
 SOURCE_SCHEMA = pa.schema(
     [
         *RECORD_FIELDS,
@@ -52,9 +52,9 @@ def plain_schema(settings: TopicSettings) -> pa.Schema:
 def batch_schema(schemas: "Iterable[pa.Schema]") -> pa.Schema:
     """Return the schema that records of all these schemas are read with.
 
-    The newest of several versions of one: see `united`, which raises InvalidError.
+    Of several versions of one schema, the newest counts. Raises as `united` does.
     """
-    # A record may lack any column of another's.
+    # Records of one schema may lack a column of another.
     return pa.schema(
         field if field.name in OWN_COLUMNS else field.with_nullable(True)
         for field in united([pa.schema(RECORD_FIELDS), *schemas])
@@ -74,7 +74,7 @@ def aligned(batch: pa.RecordBatch, schema: pa.Schema) -> "list[pa.Array]":
 
 
 class RecordBatches:
-    """Implements Batches over whatever makes record batches of one schema."""
+    """Implements Batches over a function that makes record batches of one schema."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class RecordBatches:
         batches: "Callable[[], Iterator[pa.RecordBatch]]",
         narrowed: "Callable[[pa.Schema], Iterator[pa.RecordBatch]] | None" = None,
     ) -> None:
-        """`narrowed` makes them with fewer columns, where that is less work."""
+        """`narrowed` makes batches with fewer columns, if that is less work."""
         self._schema = schema
         self._batches = batches
         self._narrowed = narrowed
@@ -110,21 +110,21 @@ class RecordBatches:
 
 @runtime_checkable
 class NarrowingBatches(Batches, Protocol):
-    """Batches that are less work with fewer columns."""
+    """Batches that can be read faster with fewer columns."""
 
     def narrowed(self, names: Sequence[str]) -> "Iterator[pa.RecordBatch]":
-        """Yield the same rows with the columns of these names alone, in this order."""
+        """Yield the same rows with only these columns, in this order."""
 
 
 def narrowed(batches: Batches, names: Sequence[str]) -> "Iterator[pa.RecordBatch]":
-    """Yield the same rows with the columns of these names alone, in this order."""
+    """Yield the same rows with only these columns, in this order."""
     if isinstance(batches, NarrowingBatches):
         return batches.narrowed(names)
     return (batch.select(names) for batch in batches)
 
 
 def shared_columns(batches: Batches, schema: pa.Schema) -> "Iterator[pa.RecordBatch]":
-    """Yield the same rows with the columns that `schema` has as well, and their offsets."""
+    """Yield the same rows with only `_offset` and the columns that `schema` has."""
     wanted = {*schema.names, "_offset"}
     names = [name for name in batches.schema.names if name in wanted]
     return iter(batches) if len(names) == len(batches.schema) else narrowed(batches, names)

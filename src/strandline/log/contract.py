@@ -5,18 +5,18 @@ end exclusive; a level is applied, written or durable. See design 0010.
 
 Everywhere:
 
-- Any call may be made from any thread, at any time, without a lock of the caller's.
+- Any thread may make any call at any time; callers need no lock.
 - A topic is named by a str, which is a topic without a tenant, or by a `Topic`, which may
   belong to a tenant and is one certain incarnation. InvalidError if there is none;
   the error names topics with similar names in `.fields["near"]`.
-- A partition that the topic does not have, a number that is negative or no whole
-  number, and a name that breaks the rules of `values` are InvalidError; nothing has
-  happened then. So is a call that the log's mode does not allow.
+- A partition that the topic does not have, a number that is negative or not a whole
+  number, a name that breaks the rules of `values`, and a call that the log's mode does
+  not allow raise InvalidError, and nothing has happened then.
 - `read` allows what changes nothing. `consume` allows also all of LogConsumers, `sync`
   and `flush`, and to create, append to and trim internal topics, where consumers keep
   delivery counts and dead letters. `write` allows everything.
 - After `close`, ClosedError. After a fork, the child's calls work or raise ClosedError.
-- Damaged storage is CorruptError; whatever verifies stays readable.
+- Damaged storage raises CorruptError; whatever verifies stays readable.
 - What is passed in is never changed and what is handed out is never changed later:
   no two readers share anything that one of them could change.
 - Calls block, also on a thread that runs an event loop: what a call returns does not
@@ -68,27 +68,28 @@ class LogTopics(Protocol):
         """Create a topic, and return it; it and its settings are durable then.
 
         If it exists with equal settings, return that one. ConflictError if it exists
-        with others, which names each: `.fields` has `partitions` as it is in the log, and
+        with others: the error names each, and `.fields` has `partitions` as stored, and
         `partitions_asked`. A limit that is None or not given is no limit. InvalidError
         if the tenant has a name that differs only by case.
         `internal` allows, and requires, the prefix `__strandline.`. With `proof` the
         topic's records are chained, and `verify` reports whether any was changed. `schema`,
         of a topic of batches, is an Arrow schema as Arrow serializes it, InvalidError if it
         is not; it and `metadata` are kept with the settings for the rooms above the log.
-        `payload_schema`, of a topic of events, declares names and types of what payloads
-        have: predicates are checked against it when they are parsed, and read fields in
-        these types. Appends are not checked; a value of another type is NULL to a
-        predicate. InvalidError for a type that JSON has not.
+        `payload_schema`, of a topic of events, declares the names and types of payload fields:
+        predicates are checked against it when they are parsed, and read fields in these
+        types. Appends are not checked; a value of another type is NULL to a predicate.
+        InvalidError for a type that JSON does not have.
         """
 
     def topic(self, name: TopicName, *, tenant: str | None = None) -> Topic:
         """Return the topic of this tenant and name, or that same `Topic` if it still exists."""
 
     def topics(self, *, tenant: str | None = None, internal: bool = False) -> Sequence[Topic]:
-        """Return the tenant's topics sorted by name, emptied ones included.
+        """Return the tenant's topics sorted by name, also those without records.
 
-        A remote log with a token of a tenant lists that tenant's where none is named.
-        Those with the prefix `__strandline.` only if `internal`, and then only those.
+        A remote log whose token belongs to a tenant uses that tenant by default.
+        With `internal`, returns only the topics with the prefix `__strandline.`; without,
+        only the others.
         """
 
     def tenants(self) -> Sequence[Tenant]:
@@ -107,23 +108,23 @@ class LogTopics(Protocol):
     ) -> TopicDescription:
         """Change the limits that are named; None removes one. Removes no record yet.
 
-        A limit that is not named stays as it is.
+        Limits that are not given stay unchanged.
         """
 
     def add_partitions(self, topic: TopicName, partitions: int) -> TopicDescription:
-        """Have the topic have so many partitions in all; the new ones are empty.
+        """Raise the number of partitions to `partitions`; the new ones are empty.
 
-        They may be appended to by number at once. From ROUTE_DELAY_S later on, where
-        several processes may share the log, every process routes by the new count: most
-        keys move to another partition then, and what was appended of a key before is not
-        before what follows unless a reader takes the old partitions first. Repeats of a
-        write are recognised where it went. An expected offset is of the partition to which
-        the key belongs now. Nothing happens if the topic has so many; InvalidError if it has
-        more, or beyond 4096. `create_topic` takes the earlier count as equal.
+        Appends that name a new partition may use it at once. If several processes may share
+        the log, all of them route by the new count from ROUTE_DELAY_S later on. Most keys
+        then move to another partition, and a reader sees a key's records in order only if it
+        reads the old partitions first. Repeats of a write are recognised in the partition
+        that has it. An expected offset is that of the key's current partition. Nothing
+        happens if the topic has this count already; InvalidError if it has more, or above
+        4096. `create_topic` accepts the earlier count as equal.
         """
 
     def declare_payload(self, topic: TopicName, payload_schema: Any) -> TopicDescription:
-        """Declare, as `create_topic` does, what payloads have; None removes it. For new readers."""
+        """Declare payload fields as `create_topic` does; None removes it. Affects new readers."""
 
     def drop_topic(self, topic: TopicName) -> None:
         """Remove the topic, its records and its consumers. Its id is never used again."""
@@ -154,7 +155,7 @@ class LogWriter(Protocol):
 
         *Tenant.* Whose record it is. In a tenant's topic any other is InvalidError.
 
-        *Timestamp.* The clock's; the partition's last one where the clock went back.
+        *Timestamp.* The clock's; if the clock went back, that of the partition's last record.
 
         *The same write, once.* Two ways; InvalidError for both at a time.
         `(producer, sequence)`: sequences of one tenant and producer rise within a
@@ -168,7 +169,7 @@ class LogWriter(Protocol):
 
         *Expected offset.* ConflictError, with `.fields["end"]`, unless the record
         would get exactly this offset. A repeat is recognised first. InvalidError if
-        the partition would follow from whose turn it is.
+        the partition would be chosen in turn.
 
         *Delivery.* Groups and work queues get an event with `deliver_at`, a datetime with a
         time zone, at that time of the wall clock or later; other readers see it at once.
@@ -195,24 +196,24 @@ class LogWriter(Protocol):
         The values of one partition get adjacent offsets, and all or none of them are
         stored, also if the process crashes. Partitions are filled in the order in which
         the values first name them, and an error that belongs to one (a conflict, or
-        another process that holds it) leaves the earlier ones stored, and `.write` of
-        UnavailableError has the values of the others; every other error leaves nothing
+        another process that holds it) leaves the earlier ones stored; `.write` of an
+        UnavailableError has the values of the others. Every other error leaves nothing
         stored.
 
         As `append`, for each value, with these differences. `keys` has one for each
         value. All values without a key go to one partition. The n-th value has
-        `sequence` + n; more of them than a partition could recognise again
-        (PRODUCER_SEQUENCES_KEPT) are InvalidError. An idempotency key stands for the
-        whole call in each partition: a repeat must bring as many values there, or
-        ConflictError. `expected_offset` is that of the first value, and InvalidError
-        if they go to several partitions.
+        `sequence` + n; InvalidError for more values than a partition could recognise again
+        (PRODUCER_SEQUENCES_KEPT). An idempotency key covers the whole call in each
+        partition: ConflictError if a repeat has another number of values there.
+        `expected_offset` is that of the first value; InvalidError if the values go to
+        several partitions.
         The maximum holds for each record. No values: no receipts.
         """
 
     def trim(
         self, topic: TopicName, partition: int, before: int, *, force: bool = False
     ) -> TrimReport:
-        """Remove the records before `before`; offsets and identities stay taken.
+        """Remove the records before `before`; their identities are still recognised.
 
         The low-water mark moves at once and exactly, and never back; storage follows.
         It stops at the cursor of the slowest live consumer of any tenant, unless
@@ -223,45 +224,44 @@ class LogWriter(Protocol):
     def evict(self, topic: TopicName, partition: int, before: int) -> Offset:
         """Free the storage of records before `before`, which are kept elsewhere.
 
-        No mark, cursor or position changes, and offsets and identities stay taken; but
-        reading what was evicted raises TrimmedError, with the oldest offset that is
-        stored here in `.oldest`, also where a read is overtaken. Returns that offset:
-        `before`, or less where a backend frees whole runs only. InvalidError beyond
-        what is durable, where a log reaches durable, else beyond the high-water mark.
-        In a topic with `proof` the chain goes on from what was evicted. Retention then counts,
-        and `verify` reads, what is stored here alone, unless the log knows the copies.
+        No mark, cursor or position changes, and identities are still recognised.
+        Reading evicted records raises TrimmedError, with the oldest offset that is stored
+        here in `.oldest`; so does a read that an eviction overtakes. Returns that offset:
+        `before`, or less where a store frees whole segments only. InvalidError beyond the
+        durable mark, or beyond the high-water mark where the log is never durable. In a
+        topic with `proof` the chain continues after the evicted records. Retention and
+        `verify` then cover only what is stored here, unless the log knows the copies.
         """
 
     def apply_retention(self, topic: TopicName) -> Sequence[TrimReport]:
         """Trim each partition to the topic's retention, as `trim` without `force`.
 
-        Age: records whose timestamp lies further back than `retention_age_s`. Bytes:
-        the oldest, until each partition keeps at most `retention_bytes`, but always
-        the newest record. Beyond `limit_bytes` the oldest go though a consumer has not
-        acked them. A backend may also do so by itself, after an append.
+        Age: records whose timestamp is older than `retention_age_s`. Bytes: the oldest
+        records, until each partition keeps at most `retention_bytes`; the newest record
+        always stays. Beyond `limit_bytes` the oldest are removed even if a consumer has not
+        acked them. A store may also apply retention by itself, after an append.
         """
 
     def seal(self, topic: TopicName) -> int:
-        """End the last segment of each partition, durable, and rewrite runs of rows as columns.
+        """Finish the last segment of each partition, durably; rewrite row segments as columns.
 
-        Returns how many segments were rewritten: 0 where a store keeps no segments.
-        Nothing that a reader sees changes.
+        Returns how many segments were rewritten: 0 if the store keeps no segments.
+        Readers see no difference.
         """
 
     def sync(self, topic: TopicName, partition: int) -> Marks:
         """Make durable what any process has appended to the partition so far.
 
-        Returns the marks; `durable` covers it where a log reaches durable, and
-        nothing happens where it does not.
+        Returns the marks, in which `durable` covers it. Does nothing in a log that is never
+        durable.
         """
 
     def flush(self) -> None:
-        """Do what `sync` does for every partition, and let the store tidy up."""
+        """Do what `sync` does for every partition, and let the store do its maintenance."""
 
 
 class LogReader(Protocol):
-    """Reads by offset. No read waits: not for a record, not for a writer, not for a lock
-    of another process."""
+    """Reads by offset. No read waits for a record, a writer, or a lock of another process."""
 
     def read(
         self,
@@ -273,12 +273,12 @@ class LogReader(Protocol):
     ) -> Iterator[Record]:
         """Yield each record in [start, end) once, in offset order.
 
-        Stops at `end` (None: no end), and at the high-water mark, or the durable one
-        if `durable_only`, as it was at the call. What `append` returned for, a read
-        that begins later sees.
+        Stops at `end` (None: no end), or at the high-water mark as it was at the call (the
+        durable mark if `durable_only`). A read that begins after `append` returned sees
+        that record.
 
-        A limit of 0 gives nothing, None no limit. With `bytes_max` of at least 1, the
-        first record comes whatever its size, and no other that would exceed it.
+        A limit of 0 yields nothing, None is no limit. With `bytes_max` of at least 1, the
+        first record is yielded whatever its size, and further ones only while they fit.
 
         Raises at the call: TrimmedError if `start` lies below the low-water mark;
         InvalidError if it lies beyond the high-water mark or after `end`, or for
@@ -294,30 +294,30 @@ class LogReader(Protocol):
         end: int | None = None,
         **limits: Unpack[ReadLimits],
     ) -> Batches:
-        """Return the same records as `read`, as Arrow record batches. Raises alike."""
+        """Return the same records as `read`, as Arrow record batches. Raises the same errors."""
 
     def marks(self, topic: TopicName, partition: int) -> Marks:
         """Return where the partition begins and ends at this moment."""
 
     def offset_at(self, topic: TopicName, partition: int, timestamp_us: int) -> Offset:
-        """Return the first offset kept with this timestamp or a later one.
+        """Return the oldest offset whose timestamp is `timestamp_us` or later.
 
-        The high-water mark if there is none.
+        Returns the high-water mark if there is none.
         """
 
     def epochs(self, topic: TopicName, partition: int) -> Sequence[Epoch]:
         """Return the partition's epochs, oldest first; there is always one."""
 
     def segments(self, topic: TopicName, partition: int) -> Sequence[Segment]:
-        """Return the runs that tile [low, high) exactly, in order, none of them empty.
+        """Return the segments that cover [low, high) without gaps, in order, none empty.
 
-        Where records were evicted, from the oldest that is stored here.
+        If records were evicted, starts at the oldest that is stored here.
         """
 
     def position(self, topic: TopicName, partition: int, offset: int) -> Position:
         """Return `offset` in the form in which it may be stored elsewhere.
 
-        What lies before it is durable then, where a log reaches durable. TrimmedError
+        Records before it are durable when this returns, if the log can be. TrimmedError
         below the low-water mark, InvalidError beyond the high-water mark.
         """
 
@@ -332,7 +332,7 @@ class LogReader(Protocol):
     def proof_head(self, topic: TopicName, partition: int) -> ProofHead:
         """Return a digest of everything up to the end, to be kept outside the log.
 
-        What lies before it is durable then, where a log reaches durable. InvalidError
+        Records before it are durable when this returns, if the log can be. InvalidError
         if the topic was created without `proof`.
         """
 
@@ -347,12 +347,12 @@ class LogReader(Protocol):
 
         Always checked: offsets without a gap, checksums, timestamps that never fall, and
         that the identities of writes are there.
-        In a topic with `proof` also that each record is the one that was written in
-        its place. A process that can write to the storage can forge that, up to the end, but
-        not so that it agrees with a head that was kept elsewhere.
-        An `expected` head that the log cannot confirm is a finding, for whatever
-        reason, also if what it is of was trimmed; InvalidError for one of a
-        partition that is not verified. Damage is a finding, and raises nothing.
+        In a topic with `proof` also that each record is the one that was written at its
+        offset. A process that can write to the storage can forge that, up to the end, but
+        then the chain disagrees with a head that was kept elsewhere.
+        An `expected` head that the log cannot confirm is a finding, whatever the reason,
+        also if its records were trimmed; InvalidError for one of a partition that is not
+        verified. Damage is reported as a finding, not raised.
         """
 
     def history(
@@ -360,31 +360,31 @@ class LogReader(Protocol):
     ) -> History:
         """Return the records of [start, end) as they are stored, to be checked or copied.
 
-        From the oldest that is stored here, and to the high-water mark at the call.
-        Damage is named among them, and raises nothing; reading them raises TrimmedError
-        if a trim has overtaken it, ClosedError.
+        From the oldest that is stored here, to the high-water mark at the call. Damage is
+        listed among them, not raised; reading them raises TrimmedError if a trim has
+        overtaken it, and ClosedError.
         """
 
     def watch(self, *, durable_only: bool = False) -> Watch:
-        """Return a watch of no partitions yet. It holds until it is closed.
+        """Return a watch of no partitions yet. It lasts until it is closed.
 
-        Its partitions end at the high-water mark, or at the durable one if
-        `durable_only`; InvalidError for that where nothing ever is durable.
+        It watches the high-water mark, or the durable mark if `durable_only`; InvalidError
+        for `durable_only` in a log that is never durable.
         """
 
 
 class LogConsumers(Protocol):
     """Named cursors, kept in the log: per topic, tenant, name and partition.
 
-    In a topic of a tenant the consumers are that tenant's, and another is
-    InvalidError. No tenant sees, moves or lists another's consumers. A cursor is the
-    next offset to handle. It is durable when a call returns, and so is what lies
-    before it, where a log reaches durable.
+    In a topic of a tenant the consumers are that tenant's; InvalidError for another
+    tenant. No tenant sees, moves or lists another's consumers. A cursor is the next
+    offset to handle. When a call returns, the cursor and the records before it are
+    durable, if the log can be.
 
     A consumer exists in a partition from its first register, ack or seek there. After
-    CONSUMER_IDLE_S without one it no longer holds trimming back, but keeps its
-    cursors: it finds them, or TrimmedError, and never starts again unnoticed.
-    Cursors that are damaged or missing are CorruptError in every call that needs them.
+    CONSUMER_IDLE_S without one of these it no longer holds back trimming, but its
+    cursors are kept: a later use finds them or raises TrimmedError, and never silently
+    starts over. A call that needs damaged or missing cursors raises CorruptError.
     """
 
     def register(
@@ -396,27 +396,27 @@ class LogConsumers(Protocol):
         tenant: str | None = None,
         generation: int | None = None,
     ) -> Mapping[Partition, Offset]:
-        """Have the consumer exist in these partitions, and return its cursors there.
+        """Create the consumer's cursors in these partitions, and return all its cursors there.
 
-        A cursor that exists stays, and counts as active now. A partition without
-        one gets it at its offset in `starts`, or at the low-water mark if that is
-        higher. All of them or none. InvalidError beyond the high-water mark.
+        An existing cursor stays, and counts as active now. A partition without one gets
+        one at its offset in `starts`, or at the low-water mark if that is higher. All
+        partitions or none. InvalidError beyond the high-water mark.
         DivergedError as for `cursor`.
 
-        With `generation`, these partitions are its holder's from now on: every `ack`,
-        `seek` and `register` of an earlier generation is LeaseLostError. So is this one if
-        a later generation was there first.
+        With `generation`, the partitions belong to its holder from now on: every `ack`,
+        `seek` and `register` with an earlier generation raises LeaseLostError, and so does
+        this call if a later generation came first.
         """
 
     def claim(
         self, topic: TopicName, consumer: str, partition: int, *, tenant: str | None = None
     ) -> Claim:
-        """Be the only one that reads this partition for the consumer, until released.
+        """Become the only reader of this partition for the consumer, until released.
 
         UnavailableError, with the holder's `pid` and `host` in `.fields`, while another
-        claim holds it: of any process, this one included. A claim ends with the log
-        that it was made on, with its last reference, and with its process however that
-        ends. It does not prevent other processes from moving the cursor.
+        claim holds it, in this process or another. A claim ends when its log is closed,
+        when its last reference is gone, or when its process ends in any way. Other
+        processes can still move the cursor.
         """
 
     def ack(
@@ -431,10 +431,10 @@ class LogConsumers(Protocol):
     ) -> Offset:
         """Acknowledge everything before `end`, and return the cursor.
 
-        The cursor never goes back: a lower `end` changes nothing but the time at which the
-        consumer was last active. InvalidError beyond the high-water mark. DivergedError if the log has
-        lost records that the cursor had passed. LeaseLostError if `generation` is given and
-        is not the present one; the cursor does not move then.
+        The cursor never goes back: a lower `end` does not move it, but counts as activity.
+        InvalidError beyond the high-water mark. DivergedError if the log has lost records
+        that the cursor had passed. LeaseLostError if `generation` is given and is not the
+        current one; the cursor does not move then.
         """
 
     def seek(
@@ -447,7 +447,7 @@ class LogConsumers(Protocol):
         tenant: str | None = None,
         generation: int | None = None,
     ) -> None:
-        """Put the cursor to `offset`, forwards or back. Open members of a group do not follow.
+        """Move the cursor to `offset`, forwards or back. Open group members do not follow.
 
         TrimmedError below the low-water mark, InvalidError beyond the high-water mark.
         LeaseLostError as for `ack`.
@@ -477,23 +477,24 @@ class LogTransactions(Protocol):
     """Adds records together with rows of the caller's own."""
 
     def transaction(self, connection: Any = None) -> AbstractContextManager[Any]:
-        """Return a connection to the log's own database, for rows beside the log's.
+        """Return a block that gives a connection to the log's own database.
 
         What this thread appends inside the block, and what it writes with the connection,
         is committed together when the block is left, and rolled back together when it
-        raises. Nothing of it is seen before, also not by the thread's own reads of the log.
+        raises. No reader sees any of it before the commit, nor does the thread's own read.
         A receipt's offset is final when the block is left. In SQLite it is known at once,
-        and other writers block meanwhile, so keep it short; in PostgreSQL it is assigned
-        when the block is left, so that no other writer waits, and raises UnavailableError
-        before. Of what was rolled back, be it to a savepoint, a receipt raises InvalidError.
+        and other writers are blocked meanwhile, so keep the block short. In PostgreSQL it
+        is assigned when the block is left, so that no other writer waits; before that it
+        raises UnavailableError. The receipt of an append that was rolled back, to a
+        savepoint or completely, raises InvalidError.
 
-        The transaction is the log's: InvalidError for one inside another, and for calls of
-        the same thread that change anything but append; nothing is committed if it is ended
-        by any other way than leaving the block. A `connection` that was opened elsewhere is
-        to the same database and in no transaction: a `sqlite3` connection, where SQLite is
-        3.51.3 or newer; a psycopg connection or pool, a SQLAlchemy session or connection,
-        or Django's connection, and the block gives what it was given, or a connection of
-        the pool. What is given to a SQLite connection's `before_append` is called before
-        each append, for a library that begins its savepoints late. InvalidError where the
-        store has no transactions to share: use `sqlite:` or `postgresql:`.
+        The transaction belongs to the log: InvalidError for one inside another, and for
+        calls of the same thread that change anything except by appending. If it is ended
+        other than by leaving the block, nothing is committed. A `connection` that you
+        opened yourself must be to the same database and in no transaction: a `sqlite3`
+        connection, where SQLite is 3.51.3 or newer; a psycopg connection or pool, a
+        SQLAlchemy session or connection, or Django's connection. The block gives that same
+        object, or a connection of the pool. A function given to a SQLite connection's
+        `before_append` is called before each append, for libraries that begin savepoints
+        late. InvalidError if the store shares no transactions: use `sqlite:` or `postgresql:`.
         """

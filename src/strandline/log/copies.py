@@ -1,7 +1,7 @@
-"""The arguments and the report of a copy of a whole log, whatever the log is made of.
+"""The arguments and the report of a copy of a whole log, for every store.
 
-A copy is a log of the same id whose partitions each begin a new epoch where they end,
-so that positions and cursors beyond that are recognised. See design 0060.
+A copy has the log's id, and begins a new epoch at the end of each partition, so that
+positions and cursors beyond that end are detected. See design 0060.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -19,11 +19,11 @@ PartitionKey: TypeAlias = tuple[UUID, int]
 """The id of a topic, and a partition of it."""
 
 Ends: TypeAlias = Mapping[PartitionKey, int]
-"""Where a copy is to end, for partitions that are not wanted whole."""
+"""Where the copy of a partition ends, for partitions not copied whole."""
 
 
 class CopiedPartition(NamedTuple):
-    """One partition of a copy: it has the records [low, end)."""
+    """One partition of a copy: it holds the records [low, end)."""
 
     topic: Topic
     partition: Partition
@@ -32,15 +32,15 @@ class CopiedPartition(NamedTuple):
 
 
 Progress: TypeAlias = Callable[[CopiedPartition], None]
-"""Called with each partition that has been copied."""
+"""Called with each partition once it has been copied."""
 
 
 def ends_at(log: "Log", moment_us: int) -> dict[PartitionKey, int]:
-    """Return where each partition ends in a copy without what was appended from a moment on.
+    """Return where each partition ends in a copy of the log as it was at a moment.
 
-    Timestamps never fall within a partition, so that it is a prefix. What must be whole to
-    be of use is left whole: the segment catalogue, the later schemas, the tokens. See
-    design 0109.
+    Timestamps never fall within a partition, so each part copied is a prefix. Topics that are
+    useless unless whole are copied whole: the segment catalogue, the later schemas, the
+    tokens. See design 0109.
     """
 
     def look(topic: Topic) -> dict[PartitionKey, int]:
@@ -60,8 +60,8 @@ def ends_at(log: "Log", moment_us: int) -> dict[PartitionKey, int]:
 def end_of_copy(topic: Topic, partition: int, marks: Marks, ends: Ends) -> Offset:
     """Return where the copy of a partition ends.
 
-    InvalidError for an end beyond what there is, TrimmedError for one that is no
-    longer kept.
+    InvalidError for an end beyond the partition's, TrimmedError for one before its oldest
+    record.
     """
     end = ends.get((topic.id, partition))
     if end is None:
@@ -75,10 +75,10 @@ def end_of_copy(topic: Topic, partition: int, marks: Marks, ends: Ends) -> Offse
 
 
 def check_provable(topic: Topic, partition: int, end: int, stored: int) -> None:
-    """Raise InvalidError where a proof could not go on: its value before `end` is not here.
+    """Raise InvalidError if the chain's value before `end` is not stored, so it cannot continue.
 
-    `stored` is the oldest offset that is stored here, where older ones were evicted: the
-    least possible end.
+    `stored` is the oldest offset that is stored here, and so the lowest possible end, if older
+    records were evicted.
     """
     if end < stored:
         raise InvalidError(
@@ -92,7 +92,7 @@ def check_provable(topic: Topic, partition: int, end: int, stored: int) -> None:
 
 
 def check_known(ends: Ends, known: Iterable[PartitionKey]) -> None:
-    """Raise InvalidError if an end is given for a partition that there is not."""
+    """Raise InvalidError if an end is given for an unknown partition."""
     unknown = sorted(ends.keys() - set(known))
     if unknown:
         topic_id, partition = unknown[0]

@@ -1,4 +1,4 @@
-"""Moves of several cursors of a consumer, in one write."""
+"""Moves of several cursors of one consumer in one write."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
@@ -12,17 +12,17 @@ if TYPE_CHECKING:
 
 
 class CursorMove(NamedTuple):
-    """Where the cursor of a partition goes, and on which condition."""
+    """Where the cursor of a partition goes, and under which conditions."""
 
     end: int
     generation: int | None = None
-    """That of the member that moves it: LeaseLostError if another holds the partition."""
+    """The moving member's generation: LeaseLostError if another member holds the partition."""
     gaps: Gaps | None = None
-    """What is settled beyond it then; None for what is known."""
+    """The offsets settled beyond it; None leaves those stored before."""
     seek_id: UUID | None = None
-    """The seek that has put it there: ConflictError after another one."""
+    """The seek that the cursor depends on: ConflictError if another seek came after it."""
     is_seek: bool = False
-    """Whether it may go back."""
+    """Whether the cursor may go back."""
 
 
 def ack_each(
@@ -33,12 +33,12 @@ def ack_each(
     *,
     tenant: str | None,
 ) -> Mapping[Partition, Offset]:
-    """Do what `Log.ack` does in each of these partitions, in all of them or, if it raises, in none.
+    """Do what `Log.ack` does in all of these partitions, or in none of them if it raises.
 
-    A consumer's cursors are one value: stored one by one, they would be read and written as
-    often as there are partitions.
+    A consumer's cursors are stored as one value: storing them one by one would read and write
+    that value once for each partition.
     """
-    # What a gap passes over is durable first: its offsets must stay its own.
+    # Sync up to the end of each gap first: those offsets must not be reused after a crash.
     ends = {
         number: move.end if move.gaps is None else max(move.end, move.gaps.end)
         for number, move in moves.items()

@@ -47,7 +47,7 @@ class ConsumerCursors:
         name: str,
         moves: Mapping[Partition, CursorMove],
     ) -> Mapping[Partition, Offset]:
-        """Move these cursors, never back, in one write: all of them, or what raises none."""
+        """Move these cursors in one write, never back: all of them, or none if it raises."""
         return self._move(topic, tenant, name, moves) if moves else {}
 
     def register(
@@ -58,9 +58,9 @@ class ConsumerCursors:
         starts: Mapping[Partition, int],
         generation: int | None = None,
     ) -> Mapping[Partition, Offset]:
-        """Have a cursor in each of these partitions, where there is none at its start.
+        """Create a cursor at its start in each of these partitions that has none.
 
-        With a generation, every earlier one is refused from now on.
+        With a generation, calls with an earlier one raise from now on.
         """
         key = cursors_key(tenant, name)
         while True:
@@ -82,7 +82,7 @@ class ConsumerCursors:
                 return found
 
     def damage(self, topic: StoredTopic) -> Sequence[CorruptError]:
-        """Return what is wrong with the cursors of a topic."""
+        """Return the damage found in the cursors of a topic."""
         try:
             kept = self._store.keys(topic)
         except CorruptError as error:
@@ -98,7 +98,7 @@ class ConsumerCursors:
         return found
 
     def adopted(self, topic: StoredTopic, key: str, raw: bytes) -> bytes:
-        """Return the value of a key as it is in a copy of its topic: cursors in its epochs."""
+        """Return the value to store for a key in a copy of its topic: cursors get its epochs."""
         consumer = _of_key(key, raw)
         if consumer is None:
             return raw
@@ -131,7 +131,7 @@ class ConsumerCursors:
         *,
         generation: int | None = None,
     ) -> None:
-        """Put the cursor to `offset`, forwards or back."""
+        """Move the cursor to `offset`, forwards or back."""
         move = CursorMove(offset, generation, gaps=NO_GAPS, is_seek=True)
         self._move(topic, tenant, name, {partition: move})
 
@@ -145,13 +145,13 @@ class ConsumerCursors:
     def stored(
         self, topic: StoredTopic, partition: int, tenant: Tenant | None, name: str
     ) -> ConsumerCursor | None:
-        """Return the cursor with all that is kept of it. Raises as `cursor`."""
+        """Return all that is stored with the cursor. Raises as `cursor`."""
         return next(self.stored_in(topic, (partition,), tenant, name))
 
     def stored_in(
         self, topic: StoredTopic, partitions: Iterable[int], tenant: Tenant | None, name: str
     ) -> Iterator[ConsumerCursor | None]:
-        """Yield the same for each of these partitions, as of one moment. Raises as `cursor`."""
+        """Yield the same for each of these partitions, read at one moment. Raises as `cursor`."""
         kept = _loaded(self._store.get_key(topic, cursors_key(tenant, name)), tenant, name)
         for partition in partitions:
             found = kept.cursor(partition)
@@ -160,13 +160,13 @@ class ConsumerCursors:
             yield found
 
     def gaps(self, topic: StoredTopic, partition: int, tenant: Tenant | None, name: str) -> Gaps:
-        """Return what is settled beyond the cursor."""
+        """Return the gaps stored with the cursor."""
         raw = self._store.get_key(topic, cursors_key(tenant, name))
         found = _loaded(raw, tenant, name).cursor(partition)
         if found is None:
             return NO_GAPS
         state = self._store.state(topic, partition)
-        # The log was taken back, and has other records there now: they all come.
+        # The log lost records and has others at these offsets now: deliver them all.
         is_other = found.settled_epoch_id != _settled_epoch_id(found.gaps, state)
         return NO_GAPS if found.gaps.reach > state.marks.high or is_other else found.gaps
 
@@ -179,7 +179,7 @@ class ConsumerCursors:
             if consumer.tenant == tenant
             for group in [group_among(kept, tenant, consumer.name)]
             for cursor in consumer.cursors
-            # One of a partition that was added a moment ago comes with the next call.
+            # Leave out a partition that was added after the topic was looked up.
             if cursor.partition < topic.settings.partitions
         ]
         return sorted(found, key=lambda lag: (lag.consumer, lag.partition))
@@ -205,7 +205,7 @@ class ConsumerCursors:
 
     def delete(self, topic: StoredTopic, tenant: Tenant | None, name: str) -> bool:
         """Remove a consumer with its group and its work queue; False if there was none."""
-        # The cursor first: a queue that is left counts for no cursor of a later registration.
+        # The cursor first: a leftover work queue is ignored by a later registration.
         was_known = self._store.remove_key(topic, cursors_key(tenant, name))
         self._store.remove_key(topic, group_key(tenant, name))
         for partition in range(topic.settings.partitions):
@@ -232,9 +232,9 @@ class ConsumerCursors:
                     _check_generation(topic, name, known, partition, move.generation)
                 before, state = states.get(partition, (None, None))
                 if state is None or before != known:
-                    # After the value: a cursor of a later epoch than the state knows would be no
-                    # place. Only what was moved since is looked at again, or over a network
-                    # the next change of another member would always be earlier.
+                    # Read the state after the cursor, whose epoch may be newer than an old state.
+                    # Read it again only for cursors that changed: over a network, reading all
+                    # would give another member time to change the value again.
                     state = self._store.state(topic, partition)
                     states[partition] = known, state
                 changed[partition] = self._moved(topic, partition, known, state, move)
@@ -304,7 +304,7 @@ class ConsumerCursors:
         try:
             check_position(position, state.epochs, state.marks)
         except TrimmedError:
-            pass  # A read from there raises it.
+            pass  # Reading from the cursor raises it.
         except InvalidError as error:
             raise DivergedError(state.marks.high, **error.fields) from error
         return Offset(cursor.offset)
@@ -324,7 +324,7 @@ def _check_generation(
     partition: int,
     generation: int,
 ) -> None:
-    # A cursor that is missing was removed, with all that its members held.
+    # A missing cursor was deleted, and its members' partitions with it.
     if known is None or known.generation != generation:
         raise _lost(topic, name, known, partition, generation)
 

@@ -1,4 +1,4 @@
-"""The rule of an append, applied by each store under its own exclusion."""
+"""The rule for an append; each store applies it under its own lock."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol, TypeGuard
@@ -8,12 +8,12 @@ from strandline.log.store import AppendRequest
 from strandline.values import ConflictError, Offset, Tenant
 from strandline.values.names import LANE_PREFIX
 
-# What makes a named tuple by name is slow, and one is made for each append.
+# Calling a named tuple's class is slow, and each append makes one.
 _new: Any = tuple.__new__
 
 
 class IdentityIndex(Protocol):
-    """The writes that a partition can recognise at one append time."""
+    """The writes that a partition recognises at one append time."""
 
     def find_key(self, tenant: Tenant | None, key: str, count: int) -> Original | None:
         """Return where the write of this key went; None if it is new.
@@ -22,7 +22,7 @@ class IdentityIndex(Protocol):
         """
 
     def find_sequence(self, tenant: Tenant | None, name: str, sequence: int) -> Original | None:
-        """Return where this sequence went; None if it is new; ConflictError if it is neither."""
+        """Return where this sequence went; None if it is new; ConflictError if it was skipped."""
 
     def add_key(self, tenant: Tenant | None, key: str, original: Original) -> None:
         """Record where the write of a new key went."""
@@ -45,19 +45,19 @@ class PartitionHead(Protocol):
         """The timestamp of the last record."""
 
     def identities(self, now_us: int) -> IdentityIndex:
-        """Return the writes that are recognised at this time. Computed only where needed."""
+        """Return the writes recognised at this time. Called only if needed."""
 
 
 def is_lane(producer: str | None) -> TypeGuard[str]:
-    """Whether a producer is the lane of a remote log, which no user's producer is.
+    """Whether a producer is the lane of a remote log; users' producers never are.
 
-    Its appends are recognised as a whole, by their last sequence. See design 0101.
+    An append in a lane is recognised as a whole, by its last sequence. See design 0101.
     """
     return producer is not None and producer.startswith(LANE_PREFIX)
 
 
 class Decision(NamedTuple):
-    """The outcome of an append: its repeats, and the drafts after them as new records."""
+    """The outcome of an append: the repeats, and the drafts after them as new records."""
 
     timestamp_us: int
     originals: Sequence[Original] = ()
@@ -78,7 +78,7 @@ def decide(head: PartitionHead, request: AppendRequest, now_us: int) -> Decision
     originals = _repeats(head, request, timestamp_us) if request.has_identity else ()
     if not originals and expected is not None and expected != head.next:
         raise ConflictError(
-            "the partition does not end at the expected offset, read on and try again",
+            "the partition does not end at the expected offset, read to its end and try again",
             expected_offset=expected,
             end=head.next,
         )
@@ -88,14 +88,14 @@ def decide(head: PartitionHead, request: AppendRequest, now_us: int) -> Decision
 def record_identities(
     head: PartitionHead, request: AppendRequest, decision: Decision, start: int
 ) -> None:
-    """Add the identities of what is about to be stored from `start` on."""
+    """Add the identities of the records about to be stored from `start` on."""
     timestamp_us, originals = decision
     if request.idempotency_key is not None:
         original = Original(Offset(start), timestamp_us, len(request.drafts))
         index = head.identities(timestamp_us)
         index.add_key(request.tenant, request.idempotency_key, original)
     elif is_lane(request.producer):
-        # The last sequence stands for all, since they are stored together or not at all.
+        # The last sequence identifies all: they are stored together or not at all.
         original = Original(Offset(start + len(request.drafts) - 1), timestamp_us)
         index = head.identities(timestamp_us)
         index.add_sequence(request.tenant, request.producer, request.sequences[-1], original)
@@ -115,12 +115,12 @@ def _repeats(head: PartitionHead, request: AppendRequest, now_us: int) -> Sequen
     if is_lane(request.producer):
         last = index.find_sequence(tenant, request.producer, request.sequences[-1])
         return () if last is None else _all_before(last, len(request.drafts))
-    # Sequences rise, and so repeats come first.
+    # Sequences rise, so repeated values come first.
     each = [index.find_sequence(tenant, request.producer, number) for number in request.sequences]
     return [original for original in each if original is not None]
 
 
 def _all_before(last: Original, count: int) -> Sequence[Original]:
-    """Return where the records of an append went, of which this was the last."""
+    """Return where each record of an append went, given the last one."""
     first = last.offset - count + 1
     return Original(Offset(first), last.timestamp_us, count).each()

@@ -1,4 +1,4 @@
-"""What a log and its topics are and hold, for people to read."""
+"""Descriptions of a log and its topics, for people to read."""
 
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def describe_log(store: Store[StoredTopic], access: Access, queue_depth: int) -> LogDescription:
-    """Return what the log is and holds. Nothing about any one tenant."""
+    """Describe a log. Contains nothing about any one tenant."""
     store.check_open()
 
     def look(listed: StoredTopic) -> tuple[Marks, ...]:
@@ -40,7 +40,7 @@ def describe_log(store: Store[StoredTopic], access: Access, queue_depth: int) ->
 def describe_topic(
     store: Store[StoredTopic], access: Access, topic: StoredTopic
 ) -> TopicDescription:
-    """Return what a topic is and holds."""
+    """Describe a topic."""
     marks = _marks(access, topic)
     segments = [each for number in range(len(marks)) for each in store.segments(topic, number)]
     return TopicDescription(
@@ -54,7 +54,7 @@ def describe_topic(
 
 
 def _marks(access: Access, topic: StoredTopic) -> tuple[Marks, ...]:
-    """Return where partitions begin and end; none of a topic whose source is gone."""
+    """Return where partitions begin and end; nothing if the topic's source is gone."""
     try:
         return tuple(state.marks for state in access.states(topic))
     except InvalidError:

@@ -1,4 +1,4 @@
-"""A value on its way into a log, and back out of it."""
+"""Values checked and encoded for storage, and stored values decoded."""
 
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ from strandline.values.batches import (
 )
 from strandline.values.names import check_text
 
-# Members of an enumeration are slow to look up, and so is what makes a named tuple.
+# Looking up an enumeration's members is slow, and so is calling a named tuple's class.
 _EVENT = ValueKind.EVENT
 _HOLDS = {
     ValueKind.EVENT: "this topic holds events, make one of the value with Event(kind, payload)",
@@ -27,7 +27,7 @@ _new: Any = tuple.__new__
 
 
 class Draft(NamedTuple):
-    """A value that was checked, copied, and may be stored as it is."""
+    """A value that was checked and copied, ready to be stored."""
 
     key: str | None
     body: Body
@@ -35,7 +35,7 @@ class Draft(NamedTuple):
 
 
 def kind_of(value: object) -> ValueKind:
-    """Return what kind of topic `value` belongs in; InvalidError if it is no value of a record."""
+    """Return the kind of topic that may hold `value`; InvalidError if none may."""
     if isinstance(value, Event):
         return ValueKind.EVENT
     if isinstance(value, bytes):
@@ -49,9 +49,9 @@ def kind_of(value: object) -> ValueKind:
 
 
 def draft(value: Value, key: str | None, kind: ValueKind, bytes_max: int) -> Draft:
-    """Return `value` ready to be stored; InvalidError if a topic of `kind` may not hold it.
+    """Return `value` ready to be stored; InvalidError if a topic of `kind` cannot hold it.
 
-    `key` is the record's, unless an event has its own; InvalidError if these differ.
+    `key` is the record's key, unless an event has its own; InvalidError if they differ.
     """
     parts = value.parts() if isinstance(value, Event) else None
     if key is not None:
@@ -81,11 +81,11 @@ def draft(value: Value, key: str | None, kind: ValueKind, bytes_max: int) -> Dra
 def _checked_key(key: str, own: str | None) -> str:
     if own is None or key == own:
         return check_text(key, "key")
-    raise InvalidError("the event has another key, pass one of them", key=key, event_key=own)
+    raise InvalidError("the event has another key, give one of the two", key=key, event_key=own)
 
 
 def load(kind: ValueKind, body: Body, key: str | None) -> Value:
-    """Return the value that was stored as `body`: a new one, that is not shared."""
+    """Decode the value that was stored as `body`; it shares nothing with other readers."""
     if isinstance(body, EventBody):
         return Event.load(body.kind, body.payload_json, key, body.headers_json, body.occurred_at_us)
     return load_batch(body) if kind is ValueKind.BATCH else body
@@ -94,8 +94,8 @@ def load(kind: ValueKind, body: Body, key: str | None) -> Value:
 def load_batch(body: "bytes | pa.Buffer") -> pa.RecordBatch:
     """Return the batch that was stored as `body`; CorruptError if it is not valid.
 
-    A checksum shows that the bytes are those that were written, and not that they
-    were validated before.
+    A checksum shows that the bytes are those written, not that they were valid Arrow data
+    when they were written.
     """
     try:
         return decode_batch(body)
@@ -104,7 +104,7 @@ def load_batch(body: "bytes | pa.Buffer") -> pa.RecordBatch:
 
 
 def stored_schema(body: "bytes | pa.Buffer") -> pa.Schema:
-    """Return the schema of the batch that was stored as `body`; CorruptError for nonsense."""
+    """Return the schema of the batch stored as `body`; CorruptError if it is not valid."""
     try:
         return decode_schema(body)
     except InvalidError as error:
@@ -121,7 +121,7 @@ def _invalid(error: InvalidError) -> CorruptError:
 
 
 def size_of(record: Record) -> int:
-    """Return what a record that was read counts: as much as its draft did."""
+    """Return a read record's size as counted against limits, the same as its draft's."""
     key = 0 if record.key is None else len(record.key.encode())
     value = record.value
     if isinstance(value, Event):
@@ -132,7 +132,7 @@ def size_of(record: Record) -> int:
 def _size_bytes(value: bytes | pa.RecordBatch) -> int:
     if isinstance(value, bytes):
         return len(value)
-    # Arrow measures by offsets, which may lie.
+    # Arrow computes sizes from offsets, which may be wrong: check them first.
     check_structure(value)
     return int(value.nbytes)
 
@@ -146,8 +146,8 @@ def _batch_body(batch: pa.RecordBatch) -> pa.Buffer:
     if batch.num_rows == 0:
         raise InvalidError("a batch has at least one row")
     if len(set(names)) < len(names):
-        raise InvalidError("a batch has no two columns of one name", columns=names)
+        raise InvalidError("the columns of a batch need different names", columns=names)
     if taken := OWN_COLUMNS.intersection(names):
-        raise InvalidError("these columns are the log's own, rename them", columns=sorted(taken))
-    # It was measured: see `_size_bytes`.
+        raise InvalidError("these column names are reserved, rename them", columns=sorted(taken))
+    # Its structure was checked: see `_size_bytes`.
     return encode_measured(batch)

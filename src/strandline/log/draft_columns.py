@@ -1,4 +1,4 @@
-"""Many drafts at once, as the columns that their frame will hold."""
+"""Many drafts at once, as the columns of the frame that will hold them."""
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property, partial
@@ -15,16 +15,16 @@ from strandline.values import Event
 
 _US = pa.timestamp("us", "UTC")
 _EVENTS = {Event}
-# What makes a named tuple by name is slow.
+# Calling a named tuple's class is slow.
 _new_draft: Any = partial(tuple.__new__, Draft)
 _new_body: Any = partial(tuple.__new__, EventBody)
 
-#: From so many records on, a frame holds columns.
+#: Frames with at least this many records hold columns.
 COLUMNS_MIN = 64
 
 
 class EventColumns(Sequence[Draft]):
-    """The drafts of events with keys of their own, made without a look at each."""
+    """The drafts of events with keys of their own, made without examining each event."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class EventColumns(Sequence[Draft]):
     def of(cls, values: Sequence[Value], bytes_max: int) -> "EventColumns | None":
         """Return the drafts of `values`; None if each has to be examined.
 
-        That is where some may be no events, or larger than `bytes_max`.
+        That is if some may not be events, or may be larger than `bytes_max`.
         """
         if isinstance(values, EventRows):
             made = cls(values, len(values), values.arrays, values.message)
@@ -58,7 +58,7 @@ class EventColumns(Sequence[Draft]):
 
     @property
     def size_bytes(self) -> int:
-        """How large the records count together."""
+        """The total size of the records, as counted against limits."""
         return sum(_ends(each)[-1] for each in self.arrays[:-1])
 
     @property
@@ -68,7 +68,7 @@ class EventColumns(Sequence[Draft]):
         return keys
 
     def chosen(self, indices: Sequence[int]) -> Sequence[Draft]:
-        """Return the drafts at these indices, which are at least two, as what a frame takes."""
+        """Return the drafts at these indices (two or more), in a form that a frame takes."""
         pick = itemgetter(*indices)
         columns = [pick(column) for column in self._python_columns]
         if len(indices) >= COLUMNS_MIN:
@@ -114,12 +114,12 @@ def _drafts(columns: Sequence[Sequence[Any]], sizes: Sequence[int]) -> Iterator[
 
 
 class EventDrafts(Sequence[Draft]):
-    """The drafts of events with keys of their own, made where the events do not suffice."""
+    """The drafts of events with keys of their own, built only when a store needs them."""
 
     def __init__(self, events: list[Any], sizes: list[int]) -> None:
-        #: What they are the drafts of; not to be changed.
+        #: The events; not to be changed.
         self.events = events
-        #: How large each counts.
+        #: The size of each, as counted against limits.
         self.sizes = sizes
 
     @cached_property
@@ -142,7 +142,7 @@ class EventDrafts(Sequence[Draft]):
 
 
 def size_of(drafts: Sequence[Draft]) -> int:
-    """Return how large the records count together."""
+    """Return the total size of the records, as counted against limits."""
     if isinstance(drafts, EventColumns):
         return drafts.size_bytes
     if isinstance(drafts, EventDrafts):
@@ -151,7 +151,7 @@ def size_of(drafts: Sequence[Draft]) -> int:
 
 
 def event_columns(drafts: Sequence[Draft]) -> tuple[Sequence[Any], ...] | None:
-    """Return keys, kinds, payloads, headers, times and sizes; None if these are no events."""
+    """Return keys, kinds, payloads, headers, times and sizes; None for values other than events."""
     if isinstance(drafts, EventDrafts):
         kinds, payloads, keys, headers, times = Event.columns(drafts.events)
         return keys, kinds, payloads, headers, times, drafts.sizes
@@ -172,7 +172,7 @@ def event_arrays(columns: Sequence[Sequence[Any]]) -> "list[pa.Array]":
 
 
 def _json_array(values: Sequence[bytes]) -> pa.Array:
-    # As strings, Arrow would check each again whether it is UTF-8.
+    # As strings, Arrow would validate the UTF-8 of each value again.
     made = pa.array(values, pa.binary())
     return pa.Array.from_buffers(pa.string(), len(made), made.buffers(), made.null_count)
 

@@ -1,4 +1,4 @@
-"""Looks at topics in time, so that appends on an event loop need not wait for them."""
+"""Looks topics up ahead of time, so that appends on an event loop need not wait for it."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ _EVERY_S: Final = ROUTE_CHECK_S / 2
 
 
 class EarlyLooks:
-    """Looks in a thread at each topic that is appended to, before an append has to.
+    """Looks up, in a thread, each topic in use before the next append would have to.
 
-    For one event loop at a time. A topic that is not appended to any more is left alone.
+    For one event loop at a time. Topics without recent appends are not looked up.
     """
 
     def __init__(self, look: Callable[[str], None]) -> None:
         self._look = look
         self._timers: dict[str, asyncio.TimerHandle] = {}
-        #: Topics that were appended to since the last look; no other is to be noted.
+        #: Topics appended to since the last lookup; for these, `note` need not be called again.
         self.used: set[str] = set()
 
     def note(self, topic: str) -> None:
@@ -32,13 +32,13 @@ class EarlyLooks:
             self._plan(asyncio.get_running_loop(), topic)
 
     def forget(self, topic: str) -> None:
-        """Begin again with a topic: an append had to look, as after its loop was closed."""
+        """Start over with a topic: an append had to look it up, as after its loop was closed."""
         self.used.discard(topic)
         if (timer := self._timers.pop(topic, None)) is not None:
             timer.cancel()
 
     def close(self) -> None:
-        """Look no more."""
+        """Stop all lookups."""
         for topic in tuple(self._timers):
             self.forget(topic)
 
@@ -49,7 +49,7 @@ class EarlyLooks:
         del self._timers[topic]
         if topic in self.used:
             self.used.discard(topic)
-            # A loop that is being closed takes no more work, and makes no more appends.
+            # A loop that is closing accepts no more work, and makes no more appends.
             with contextlib.suppress(RuntimeError):
                 loop.run_in_executor(None, self._look_quietly, topic)
                 self._plan(loop, topic)
@@ -58,5 +58,5 @@ class EarlyLooks:
         try:
             self._look(topic)
         except (StrandlineError, OSError):
-            # The next append finds the same, and raises it to its caller.
+            # The next append meets the same error, and raises it to its caller.
             return

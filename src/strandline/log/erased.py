@@ -1,4 +1,4 @@
-"""What is left of a record that was erased: a tombstone at its offset. See design 0123."""
+"""Tombstones: what is stored at the offset of an erased record. See design 0123."""
 
 from typing import Final
 
@@ -9,16 +9,16 @@ from strandline.values import InvalidError, Record, ValueKind
 from strandline.values.event import Event
 
 ERASED_KIND: Final = "strandline.erased"
-"""The kind of an event in the place of one that was erased."""
+"""The kind of the event stored in place of an erased one."""
 ERASED_HEADER: Final = "strandline-erased"
-"""The header with the digest of what was erased, in hexadecimal; `-` in a topic without a proof."""
+"""The header with the erased record's digest in hexadecimal; `-` in a topic without proof."""
 _NO_DIGEST = "-"
 _BYTES = b"\x00strandline.erased\x00"
 _decode_headers = msgspec.json.Decoder(dict[str, str]).decode
 
 
 def tombstone(kind: ValueKind, digest: bytes | None) -> Body:
-    """Return what takes the place of a body; `digest` is that of the record, if it is proved."""
+    """Return a tombstone's body; `digest` is the erased record's, in a topic with a proof."""
     text = _NO_DIGEST if digest is None else digest.hex()
     if kind is ValueKind.EVENT:
         return EventBody(ERASED_KIND, b"null", msgspec.json.encode({ERASED_HEADER: text}), None)
@@ -26,21 +26,21 @@ def tombstone(kind: ValueKind, digest: bytes | None) -> Body:
 
 
 def size_of_tombstone(body: Body) -> int:
-    """Return what a tombstone counts against limits."""
+    """Return the size of a tombstone as counted against limits."""
     if isinstance(body, EventBody):
         return len(body.kind) + len(body.payload_json) + len(body.headers_json)
     return len(body)
 
 
 def is_tombstone(body: Body) -> bool:
-    """Whether a body stands for one that was erased."""
+    """Whether a body is a tombstone."""
     if isinstance(body, EventBody):
         return body.kind == ERASED_KIND
     return len(body) <= len(_BYTES) + 64 and bytes(body[: len(_BYTES)]) == _BYTES
 
 
 def erased_digest(body: Body) -> bytes | None:
-    """Return the digest of the record that a tombstone stands for; None for any other body."""
+    """Return the digest of the erased record, from its tombstone; None for any other body."""
     if not is_tombstone(body):
         return None
     try:
@@ -54,10 +54,10 @@ def erased_digest(body: Body) -> bytes | None:
 
 
 def is_erased(record: Record) -> bool:
-    """Whether a record was erased: its offset and time are left, and in a topic with a proof
-    the digest of what it was."""
+    """Whether a record was erased: only its offset and time are left, and in a topic with a
+    proof the digest of its original content."""
     if not isinstance(record, Record):
-        raise InvalidError("this is no record of a log", type=type(record).__name__)
+        raise InvalidError("this is not a record of a log", type=type(record).__name__)
     value = record.value
     if isinstance(value, Event):
         return value.kind == ERASED_KIND

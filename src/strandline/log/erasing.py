@@ -1,4 +1,4 @@
-"""Erasing the records of one key: which topics it concerns, and whether it can be done."""
+"""Erases the records of one key: finds the topics, and checks that it can be done."""
 
 from collections.abc import Iterator
 from typing import cast
@@ -24,12 +24,12 @@ def erase(
     found = access.find(topic, fresh=True)
     if is_internal_name(found.topic.name):
         raise InvalidError(
-            "name the topic itself: its dead letters are erased with it", topic=found.topic.name
+            "give the topic itself: its dead letters are erased with it", topic=found.topic.name
         )
     if not store.capabilities.has_erasure:
         raise InvalidError(
-            "records cannot be erased in this store, open the log where it is, or copy it to a"
-            " file: or sqlite: log and erase there",
+            "records cannot be erased in this store, open the log where it is stored, or copy it"
+            " to a file: or sqlite: log and erase there",
             location=store.url,
         )
     if found.settings.value_kind is ValueKind.BATCH:

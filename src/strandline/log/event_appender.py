@@ -1,4 +1,4 @@
-"""A warm append of a store whose short way is in Python: from the event to the receipt."""
+"""The fast append path of a store whose shortcut is in Python: from the event to the receipt."""
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
@@ -17,12 +17,12 @@ _DURABLE: Final = Durability.DURABLE
 
 
 class EventAppender:
-    """Does what an Appender of the core does for single events, by a shortcut's `append_event`.
+    """Appends single events, as an Appender of the core does, by a shortcut's `append_event`.
 
-    NotImplemented, with nothing done, for all that the shortcut does not append.
+    Returns NotImplemented, with nothing done, for whatever the shortcut cannot append.
     """
 
-    #: It has no lane that could be taken over.
+    #: Unlike a core appender, it holds no lane that another writer could take over.
     is_closed: Final = False
 
     __slots__ = (
@@ -47,11 +47,11 @@ class EventAppender:
         self._append = append
         self._monotonic = clock.monotonic
         self._partition = Partition(partition)
-        #: That of each append, and the highest that there is.
+        #: The level of each append, and the highest level of the store.
         self._levels = levels
         self._bytes_max = bytes_max
         self._count = self._bytes = 0
-        #: From then on, the topic is looked up first.
+        #: From this time on, the topic is looked up before the next append.
         self.fresh_until: float = 0.0
 
     def __call__(self, event: Event, terms: Mapping[str, Any], may_wait: bool) -> Any:
@@ -77,7 +77,7 @@ class EventAppender:
         return Receipt(outcome, self._partition, level, most, event)
 
     def _level(self, terms: Mapping[str, Any]) -> Durability | None:
-        """Return the level that is requested; None if the terms say more than that."""
+        """Return the requested level; None if the terms hold anything else."""
         least, most = self._levels
         given = terms.get("durability") if len(terms) == 1 else None
         if given is least or given == str(least):
@@ -85,7 +85,7 @@ class EventAppender:
         return most if given is most or given == str(most) else None
 
     def append(self, events: list[Any], /) -> Any:
-        """See Appender. Lists go the usual way."""
+        """See Appender. Lists take the general path."""
         del events
         return NotImplemented
 

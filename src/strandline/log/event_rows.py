@@ -1,4 +1,4 @@
-"""Events that are columns already, for logs that store columns."""
+"""Events given as Arrow columns, for logs that store columns."""
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
@@ -14,22 +14,22 @@ if TYPE_CHECKING:
 
 
 class EventRows(Sequence[Event]):
-    """Values for `append_many`: the same events as in a list, made only where one is used.
+    """Values for `append_many`: like a list of events, but an Event is built only when used.
 
-    Given as key, kind, payload, headers and time, in the types of `read_batches`. What
-    makes them has checked the JSON: a log does not look at it again.
+    Given as key, kind, payload, headers and time, in the types of `read_batches`. The
+    producer of the columns has checked the JSON: a log does not check it again.
 
-    `message` is an Arrow message of these columns, which a frame takes as it is. What gives one
-    has checked all values in the same way, and knows that they have not changed since.
+    `message` is an Arrow message of these columns, which a frame stores unchanged. Its producer
+    has checked all values in the same way, and guarantees that they have not changed since.
     """
 
     def __init__(self, arrays: "Sequence[pa.Array]", *, message: "pa.Buffer | None" = None) -> None:
         for each in arrays:
             each.validate(full=message is None)
-        #: As a frame holds them: nothing before their first row.
+        #: The columns in the form that a frame holds, without rows before their first.
         self.arrays: Final = [_whole(each) for each in arrays]
         is_whole = all(map(is_, self.arrays, arrays))
-        #: All of them as a frame holds them, or None.
+        #: All columns as one message in the form that a frame holds, or None.
         self.message: Final = message if is_whole else None
         if message is None:
             for kind in self.arrays[1].unique().to_pylist():
@@ -40,7 +40,7 @@ class EventRows(Sequence[Event]):
 
     @cached_property
     def columns(self) -> "tuple[list[Any], ...]":
-        """Keys, kinds, payloads, headers and times as Python has them."""
+        """Keys, kinds, payloads, headers and times as Python values."""
         keys, kinds, payloads, headers, times = self.arrays
         return (
             keys.to_pylist(),
@@ -70,8 +70,8 @@ class EventRows(Sequence[Event]):
 
 
 def _whole(column: "pa.Array") -> "pa.Array":
-    """Return the column with nothing of what it was cut from."""
-    # Not loaded before there is an array: a log may never see one.
+    """Return the column without the rest of an array that it is a slice of."""
+    # Imported late: many logs never use an array.
     arrow = import_module("pyarrow")
     offsets = column.buffers()[1]
     is_text = arrow.types.is_string(column.type)

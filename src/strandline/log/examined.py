@@ -1,10 +1,10 @@
-"""What was found of the place where a log is, or is going to be."""
+"""Findings about the place where a log is stored, or is going to be."""
 
 from typing import NamedTuple
 
 
 class Examined(NamedTuple):
-    """One thing that a store has examined."""
+    """One thing that was examined."""
 
     check: str
     #: ok, warning or failed.

@@ -1,4 +1,4 @@
-"""What a consumer has settled beyond its cursor, kept with the cursor. See design 0110."""
+"""Records settled beyond a consumer's cursor, stored with the cursor. See design 0110."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
@@ -9,28 +9,28 @@ if TYPE_CHECKING:
     from strandline.log.log import Log
 
 Runs = tuple[tuple[int, int], ...]
-"""Runs [start, end) of offsets, which ascend and do not touch."""
+"""Runs [start, end) of offsets, ascending, with offsets left out between them."""
 
 
 class Gaps(NamedTuple):
-    """The records of a partition from the cursor on that do not come, or not yet."""
+    """The records after the cursor that are not delivered: settled, or nacked with a delay."""
 
     settled: Runs = ()
     delays: Runs = ()
-    """Records that were nacked, each with the time in microseconds at which it comes again."""
+    """Nacked records, each with the time in microseconds of its next delivery."""
 
     @property
     def end(self) -> int:
-        """One past the last record that is settled; 0 if none is."""
+        """One past the last settled record; 0 if there is none."""
         return self.settled[-1][1] if self.settled else 0
 
     @property
     def reach(self) -> int:
-        """One past the last record that is settled or was nacked; 0 if there is none."""
+        """One past the last record that is settled or nacked; 0 if there is none."""
         return max(self.end, self.delays[-1][0] + 1 if self.delays else 0)
 
     def after(self, cursor: int) -> "Gaps":
-        """Return what is left of them for a cursor that has moved on."""
+        """Return the part that lies after a cursor that has moved."""
         if self is NO_GAPS:
             return self
         return Gaps(
@@ -39,7 +39,7 @@ class Gaps(NamedTuple):
         )
 
     def before(self, high: int) -> "Gaps":
-        """Return what is left of them in a partition that ends at `high`."""
+        """Return the part that lies before `high`."""
         return Gaps(
             tuple((start, min(end, high)) for start, end in self.settled if start < high),
             tuple(each for each in self.delays if each[0] < high),
@@ -51,7 +51,7 @@ class Gaps(NamedTuple):
         return sum(end - start for start, end in self.settled)
 
     def holes(self, cursor: int) -> Iterable[tuple[int, int]]:
-        """Return the runs of what is not settled, from the cursor as far as they reach."""
+        """Return the runs of unsettled records, from the cursor to `reach`."""
         starts = (cursor, *(end for _, end in self.settled))
         ends = (*(start for start, _ in self.settled), self.reach)
         return [(start, end) for start, end in zip(starts, ends, strict=True) if start < end]
@@ -61,6 +61,6 @@ NO_GAPS = Gaps()
 
 
 def gaps_of(log: "Log", topic: Topic, consumer: str, partition: int, tenant: str | None) -> Gaps:
-    """Return what a consumer has settled beyond its cursor."""
+    """Return the gaps stored with a consumer's cursor."""
     found = log._access.cursor(topic, consumer, partition, tenant)  # noqa: SLF001 - A part of the log.
     return log._cursors.gaps(*found)  # noqa: SLF001 - A part of the log.

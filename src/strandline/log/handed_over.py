@@ -1,4 +1,4 @@
-"""Appends that are made in a thread, for a loop that must not wait for them."""
+"""Appends made in a thread, for an event loop that must not block on them."""
 
 import asyncio
 import threading
@@ -15,9 +15,9 @@ MadeT = TypeVar("MadeT", bound=Receipt | Receipts)
 
 
 class HandedOver(Generic[MadeT]):
-    """An append that a thread makes: its receipt, once it has one, or its error.
+    """An append that a thread makes: a future for its receipt or its error.
 
-    An error that no caller has seen is logged when this is collected.
+    An error that no caller has seen is logged when this is garbage-collected.
     """
 
     def __init__(self) -> None:
@@ -26,13 +26,13 @@ class HandedOver(Generic[MadeT]):
 
     @classmethod
     def failed(cls, error: StrandlineError) -> Self:
-        """Return an append that was refused at once."""
+        """Return an append that raised at once."""
         refused = cls()
         refused._fail(error)
         return refused
 
     def make(self, append: Callable[[], MadeT]) -> None:
-        """Make the append, in the present thread."""
+        """Make the append, in the current thread."""
         try:
             self._future.set_result(append())
         except BaseException as error:  # noqa: BLE001 - Awaiting the receipt raises it.
@@ -59,16 +59,16 @@ class HandedOver(Generic[MadeT]):
         return self._future.result()
 
     async def wait(self, timeout_s: float | None = None) -> MadeT:
-        """Do what `result` does once there is one; UnavailableError when the time is up."""
+        """Do what `result` does once the outcome is known; UnavailableError when the time is up."""
         await self.finish(timeout_s)
         if not self.is_done:
-            raise UnavailableError("it has not come to its turn yet, wait again")
+            raise UnavailableError("the append is still queued, wait again")
         return self.result()
 
     async def finish(self, timeout_s: float | None = None) -> None:
         """Return once there is a receipt or an error, or the time is up."""
         if not self.is_done:
-            # Its own copy: who waits may be cancelled, and the append goes on.
+            # A future of its own: cancelling the waiting task must not cancel the append.
             waiting = asyncio.wrap_future(_followed(self._future))
             await asyncio.wait([waiting], timeout=timeout_s)
 
@@ -79,7 +79,7 @@ class HandedOver(Generic[MadeT]):
 
 
 def _followed(future: "Future[Any]") -> "Future[None]":
-    """Return a future that is done when another is, whatever its outcome."""
+    """Return a future that is done when another one is, whatever its outcome."""
     follower: Future[None] = Future()
 
     def settle(_: object) -> None:
@@ -91,28 +91,28 @@ def _followed(future: "Future[Any]") -> "Future[None]":
 
 
 class AppendQueue:
-    """The appends to one topic that are made in a thread, in the order of the calls."""
+    """The appends to one topic that a thread makes, in the order of the calls."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._waiting: deque[tuple[HandedOver[Any], Callable[[], Any]]] = deque()
-        #: None once all of them are made.
+        #: The append queued last; None once all are made.
         self.last: HandedOver[Any] | None = None
 
     def put(self, append: Callable[[], MadeT]) -> HandedOver[MadeT]:
-        """Make an append after those before it, in a thread of the running loop."""
+        """Queue an append after the earlier ones; a thread of the running loop makes them."""
         handed = HandedOver[MadeT]()
         with self._lock:
             is_first = self.last is None
             self.last = handed
             self._waiting.append((handed, append))
         if is_first:
-            # A loop that is closed waits for its threads, so that it is made in any case.
+            # Closing a loop waits for its threads, so that the append is made in any case.
             asyncio.get_running_loop().run_in_executor(None, self._make_all)
         return handed
 
     async def finish(self) -> None:
-        """Return once all of them are made."""
+        """Return once all queued appends are made."""
         if (last := self.last) is not None:
             await last.finish()
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class EventBody(NamedTuple):
-    """The stored parts of an event, but for its key, which the record has."""
+    """The stored parts of an event, except its key, which is stored with the record."""
 
     kind: str
     payload_json: bytes
@@ -22,15 +22,15 @@ class EventBody(NamedTuple):
 
 
 Body: TypeAlias = "EventBody | bytes | pa.Buffer"
-"""What is stored of a value. A batch is stored as an Arrow IPC stream of its own."""
+"""The stored form of a value. A batch is stored as an Arrow IPC stream of its own."""
 
 
 class Kept(Protocol):
-    """A record as any backend keeps it."""
+    """A stored record, whatever the store."""
 
     @property
     def offset(self) -> Offset:
-        """Where it is."""
+        """Its offset."""
 
     @property
     def timestamp_us(self) -> int:
@@ -42,17 +42,17 @@ class Kept(Protocol):
 
     @property
     def tenant(self) -> Tenant | None:
-        """Whose it is."""
+        """Its tenant."""
 
     @property
     def body(self) -> Body:
-        """What is stored of its value."""
+        """The stored form of its value."""
 
 
 class Piece(NamedTuple):
-    """Adjacent records, and the chain's value that is stored for the last of them.
+    """Adjacent records, and the chain's value that is stored after the last of them.
 
-    Without records: the value that is stored for what lies before.
+    Without records: the chain's value that is stored for everything before.
     """
 
     entries: Sequence[Kept]
@@ -68,16 +68,16 @@ class Damage(NamedTuple):
 
 
 class History(NamedTuple):
-    """The records of [low, high), in order, and what is known of their proof."""
+    """The records of [low, high), in order, and the state of their proof."""
 
     partition: Partition
     low: int
     high: int
     chain: "Chain"
-    #: In a topic with a proof: the chain's value before `low`, where it is known.
+    #: In a topic with a proof: the chain's value before `low`, if it is known.
     anchor: bytes | None
     is_proved: bool
-    #: Once. A finding is one that the reader of the storage has met.
+    #: To be read once. Findings among them were met while reading the storage.
     pieces: Iterable[Piece | Damage | ProofFinding]
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""Which processes write to a log and hold its consumers: for people, not for decisions."""
+"""Which processes write to a log and hold its consumers: to show to people, not to decide by."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,26 +15,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogHolder:
-    """A process, and what it holds, or held last."""
+    """A process, and what it holds or held last."""
 
     role: str
     """`writer`, `session` of a database server, `consumer`, or `worker` of a work queue."""
     topic: str | None = None
-    """None where it is the whole log."""
+    """None for the whole log."""
     tenant: str | None = None
-    """That of the topic."""
+    """The topic's tenant."""
     partition: int | None = None
     name: str = ""
-    """That of the consumer."""
+    """The consumer's tenant."""
     pid: int | None
     host: str
     since_us: int | None
     is_live: bool
-    """Whether the process exists, or its lease has not run out."""
+    """Whether the process still exists, or its lease has not expired."""
 
 
 def holders_of(log: "Log") -> Sequence[LogHolder]:
-    """Return the processes that hold a log: its writers, where the store knows, and consumers."""
+    """Return the processes that write to a log, if the store knows them, or hold its consumers."""
     parts = log._parts  # noqa: SLF001 - A part of the log.
     parts.store.check_open()
     writers = getattr(parts.store, "writers", None)
@@ -62,7 +62,7 @@ def _members(store: Any, now_us: int) -> Iterator[LogHolder]:
             try:
                 group = decode_group(raw, Tenant(tenant) if tenant else None, name)
             except StrandlineError:
-                # `verify` says what is wrong with it.
+                # `verify` reports the damage.
                 continue
             for member in group.members:
                 held: Sequence[int | None] = group.held_by(member.id)

@@ -1,4 +1,4 @@
-"""Which writes a partition has seen, so that the same write is stored once."""
+"""Which writes a partition has stored, so that a repeated write is stored once."""
 
 from collections import OrderedDict
 from typing import NamedTuple
@@ -18,14 +18,14 @@ _AGE_US = IDENTITY_AGE_S * 1_000_000
 
 
 class Original(NamedTuple):
-    """Where a write went the first time: so many records, from `offset` on."""
+    """Where a write was first stored: `records` records, from `offset` on."""
 
     offset: Offset
     timestamp_us: int
     records: int = 1
 
     def each(self) -> "list[Original]":
-        """Return where each of the records went."""
+        """Return where each of its records went."""
         return [
             Original(Offset(self.offset + index), self.timestamp_us)
             for index in range(self.records)
@@ -35,7 +35,7 @@ class Original(NamedTuple):
 class IdentityState(msgspec.Struct, frozen=True):
     """Identities as they are stored, oldest first."""
 
-    #: Tenant, name, when it was seen last, and its sequences with offset and timestamp.
+    #: Tenant, name, when last seen, and the sequences with their offset and timestamp.
     producers: list[tuple[str | None, str, int, list[tuple[int, int, int]]]]
     #: Tenant, key, offset, timestamp and number of records.
     keys: list[tuple[str | None, str, int, int, int]]
@@ -51,7 +51,7 @@ class _Producer:
 
 
 class Identities:
-    """The writes that one partition can recognise. Not thread-safe."""
+    """The writes that one partition recognises. Not thread-safe."""
 
     def __init__(self) -> None:
         # Invariant: both are in the order of append time, oldest first.
@@ -60,7 +60,7 @@ class Identities:
 
     @classmethod
     def of(cls, state: "IdentityState", end: int) -> "Identities":
-        """Return the identities that `state` was made from, of records before `end`."""
+        """Return the identities stored in `state`, for records before `end`."""
         identities = cls()
         for tenant, name, seen_at_us, originals in state.producers:
             producer = _Producer()
@@ -93,7 +93,7 @@ class Identities:
         )
 
     def expire(self, now_us: int) -> None:
-        """Remove what is older than IDENTITY_AGE_S at the append time `now_us`."""
+        """Remove identities older than IDENTITY_AGE_S at the append time `now_us`."""
         while self._producers:
             name, producer = next(iter(self._producers.items()))
             if now_us - producer.seen_at_us <= _AGE_US:
@@ -106,7 +106,7 @@ class Identities:
             del self._keys[key]
 
     def find_sequence(self, tenant: Tenant | None, name: str, sequence: int) -> Original | None:
-        """Return where this sequence went, or None if it is new; ConflictError if it is neither."""
+        """Return where this sequence went; None if it is new; ConflictError if it was skipped."""
         producer = self._producers.get((tenant, name))
         if producer is None or sequence > producer.latest:
             return None
@@ -145,7 +145,7 @@ class Identities:
 
 
 def check_same_count(key: str, count: int, then: int) -> None:
-    """Raise ConflictError if a key is used for another number of values than it was then."""
+    """Raise ConflictError if a key is reused for another number of values."""
     if count != then:
         raise ConflictError(
             "this idempotency key was used for another number of values, choose a new one",
@@ -156,9 +156,9 @@ def check_same_count(key: str, count: int, then: int) -> None:
 
 
 def passed_sequence(producer: str, sequence: int, latest: int) -> ConflictError:
-    """Return the error for a sequence that is too old to be recognised."""
+    """Return the error for a sequence that is skipped or too old to be recognised."""
     return ConflictError(
-        "this producer has gone past that sequence, go on after the latest one",
+        "this producer has gone past that sequence, continue after the latest one",
         producer=producer,
         sequence=sequence,
         latest=latest,

@@ -1,4 +1,4 @@
-"""How far a consumer is behind, in records and in seconds, and whether that grows."""
+"""How far a consumer lags, in records and in seconds, and whether the lag grows."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -22,10 +22,10 @@ from strandline.values import (
 from strandline.values.delivery_time import deliver_at_us
 
 TREND_S: Final = 30.0
-"""How old a lag is, at least, before it is taken for the beginning of a trend."""
+"""The minimal age of a lag sample used as the start of a trend."""
 
 _LOOKED_AT_MAX: Final = 1000
-"""How many records that are not due are passed over for the first that is."""
+"""How many records are examined for the first one that is due."""
 
 _IDLE_US: Final = CONSUMER_IDLE_S * 1_000_000
 _TREND_US: Final = round(TREND_S * 1_000_000)
@@ -39,7 +39,7 @@ class LagSample(msgspec.Struct, frozen=True):
 
 
 class ConsumerCursor(msgspec.Struct, frozen=True):
-    """One consumer's place in one partition, and the history that it is a place in."""
+    """One consumer's cursor in one partition, with the epoch that it belongs to."""
 
     partition: int
     offset: int
@@ -47,22 +47,22 @@ class ConsumerCursor(msgspec.Struct, frozen=True):
     epoch: int
     epoch_id: UUID
     generation: int = 0
-    """That of the member which holds the partition, or held it last. See design 0092."""
+    """The generation of the member that holds the partition, or held it last. See design 0092."""
     samples: tuple[LagSample, ...] = ()
-    """The latest, and one from before, of which the lag's trend is made."""
+    """The latest sample and an earlier one, from which the lag's trend is computed."""
     settled: Runs = ()
-    """What is settled beyond the offset. See design 0110."""
+    """The records settled beyond the offset. See design 0110."""
     delays: Runs = ()
-    """What was nacked, with the times at which it comes again."""
+    """The nacked records, with the times of their next delivery."""
     settled_epoch_id: UUID | None = None
-    """Of the epoch of the last record that is settled beyond the offset."""
+    """The epoch of the last record that is settled beyond the offset."""
     seek_id: UUID | None = None
     """The id of the last seek, or of the registration; acks keep it.
     None in cursors of earlier versions."""
 
     @property
     def gaps(self) -> Gaps:
-        """What does not come from the offset on, or not yet."""
+        """The records after the offset that are settled, or nacked with a delay."""
         return Gaps(self.settled, self.delays) if self.settled or self.delays else NO_GAPS
 
     def lag(self, high: int) -> int:
@@ -71,12 +71,12 @@ class ConsumerCursor(msgspec.Struct, frozen=True):
 
 
 def holds_retention(cursor: ConsumerCursor, now_us: int) -> bool:
-    """Whether the consumer still holds trimming back."""
+    """Whether the consumer still holds back trimming."""
     return now_us - cursor.seen_at_us <= _IDLE_US
 
 
 def sampled(samples: tuple[LagSample, ...], now_us: int, lag: int) -> tuple[LagSample, ...]:
-    """Return the samples with the present lag, where the latest is old enough."""
+    """Return the samples, with the current lag added if the latest is old enough."""
     if samples and now_us - samples[-1].at_us < _TREND_US:
         return samples
     return (*samples[-1:], LagSample(now_us, lag))
@@ -89,7 +89,7 @@ def consumer_lag(
     group: StoredGroup,
     now_us: int,
 ) -> ConsumerLag:
-    """Return how far a consumer is in one partition, and which member holds it."""
+    """Return how far a consumer lags in one partition, and which member holds it."""
     high = store.state(topic, cursor.partition).marks.high
     lag = cursor.lag(high)
     hold = group.hold(cursor.partition)
@@ -115,14 +115,14 @@ def consumer_lag(
 def _age_s(
     store: Store[StoredTopic], topic: StoredTopic, cursor: ConsumerCursor, now_us: int
 ) -> float | None:
-    """Return for how long the first record has been due that the consumer has not handled."""
+    """Return how long ago the first unhandled record became due; None if unknown."""
     try:
         for record in _unsettled(store, topic, cursor):
             due_us = max(record.timestamp_us, deliver_at_us(record) or 0)
             if due_us <= now_us:
                 return (now_us - due_us) / 1_000_000
     except TrimmedError:
-        # A trim was faster: what comes next is known at the next look.
+        # A trim removed the records meanwhile: the next call has the answer.
         return None
     return 0.0
 
@@ -138,7 +138,7 @@ def _unsettled(
         if end is not None and end <= low:
             continue
         at = max(start, low)
-        # The first is enough, mostly, and some stores read all that is asked for at once.
+        # Often the first record is enough, and some stores read all that is requested at once.
         for is_first in (True, False):
             if end is not None and at >= end:
                 break
@@ -152,7 +152,7 @@ def _unsettled(
 
 
 def _trend(samples: tuple[LagSample, ...], lag: int, now_us: int) -> float | None:
-    """Return by how many records a second the lag grows; None as long as that is unknown."""
+    """Return by how many records a second the lag grows; None while that is unknown."""
     first = samples[0] if samples else None
     if first is None or now_us <= first.at_us:
         return None

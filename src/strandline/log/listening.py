@@ -1,4 +1,4 @@
-"""A reader that listens for changes while it waits."""
+"""A waiting reader that itself listens for changes meanwhile."""
 
 from collections.abc import Callable
 
@@ -7,10 +7,10 @@ from strandline.locks import Signal
 
 
 class ListeningEvent(Signal):
-    """A signal whose waiter listens meanwhile, if it may.
+    """A signal whose waiter listens for changes while it waits, unless another thread does.
 
-    `listen` does so once, for a time, and returns False if another thread listens;
-    `wake` ends that, and returns False if this signal's waiter is not the listener.
+    `listen` listens until something happens or the time is up, and returns False if another
+    thread listens; `wake` ends that, and returns False if this signal's waiter is not listening.
     """
 
     __slots__ = ("_is_set", "_listen", "_wake")
@@ -29,8 +29,8 @@ class ListeningEvent(Signal):
         return self._is_set
 
     def set(self) -> None:
-        # Invariant: it is set before it is checked whether its waiter listens, and the waiter
-        # checks whether it is set once it listens, or before it blocks otherwise.
+        # Invariant: the flag is set before `_wake` checks whether the waiter listens, and the
+        # waiter checks the flag after it began to listen, or before it blocks otherwise.
         self._is_set = True
         if not self._wake(self):
             super().set()
@@ -40,16 +40,16 @@ class ListeningEvent(Signal):
         super().clear()
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Return whether it is set, also before the time is up."""
+        """Wait until it is set or the time is up; return whether it is set."""
         if not self._listen(self, timeout_s) and not self._is_set:
             super().wait(timeout_s)
-            # Whether it is set is known by the flag; this was the way to wait.
+            # The flag is what counts; the signal below is only used to block.
             super().clear()
         return self._is_set
 
 
 class ListeningWaiter:
-    """Implements Waiter for a thread. It goes through the clock as any other wait."""
+    """Implements Waiter for a thread. Waits go through the clock, like all others."""
 
     __slots__ = ("_clock", "_event")
 
@@ -63,10 +63,10 @@ class ListeningWaiter:
         self._event.set()
 
     def wait(self, deadline: float | None) -> bool:
-        """Block until woken, or spuriously; False once `deadline` has come."""
+        """Block until woken, perhaps spuriously; False once `deadline` has passed."""
         timeout_s = None if deadline is None else deadline - self._clock.monotonic()
         if timeout_s is not None and timeout_s <= 0:
-            # A wait of 0 gets what there is.
+            # A wait of 0 still collects pending changes.
             self._event.wait(0)
             return False
         self._clock.wait(self._event, timeout_s)

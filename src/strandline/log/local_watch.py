@@ -16,26 +16,26 @@ from strandline.writes.waiter import LoopWaiter, ThreadWaiter, Waiter
 
 
 class Watched(Protocol):
-    """A partition that can be watched. It notifies its watches while it holds its lock."""
+    """A partition that can be watched. Notifies its watches while it holds its lock."""
 
     def add_watch(self, watch: "LocalWatch", seen: Offset) -> None:
-        """Call `watch.start` and `watch.notify` with the present end, then with each new one."""
+        """Call `watch.start` with the current end, and `watch.notify` with each later one."""
 
     def remove_watch(self, watch: "LocalWatch") -> None:
-        """Notify no more."""
+        """Stop notifying the watch."""
 
 
 class BlockingWaiter(Waiter, Protocol):
     """A waiter that is a thread."""
 
     def wait(self, deadline: float | None) -> bool:
-        """Block until woken, or spuriously; False once `deadline` has come."""
+        """Block until woken, perhaps spuriously; False once `deadline` has passed."""
 
 
 class LocalWatch:
     """Implements Watch for partitions whose appends are notified in this process.
 
-    `new_waiter` and `new_loop_waiter` are for a log that has to know its waiters.
+    `new_waiter` and `new_loop_waiter` are for a log that keeps track of its waiters.
     Locks are taken in one order: a partition's, then the watch's.
     """
 
@@ -47,7 +47,7 @@ class LocalWatch:
         new_waiter: Callable[[Clock], BlockingWaiter] = ThreadWaiter,
         new_loop_waiter: Callable[[], LoopWaiter] = LoopWaiter,
     ) -> None:
-        #: How often its reader has waited, and how many hints it was given.
+        #: How often its reader has waited, and how many hints it has received.
         self.waits: int = 0
         self.hints: int = 0
         self._clock = clock
@@ -57,13 +57,13 @@ class LocalWatch:
         self._new_loop_waiter = new_loop_waiter
         self._lock = threading.Lock()
         self._partitions: set[Watched] = set()
-        # By the number in the topic's id, which is hashed several times faster than the id.
+        # Keyed by the number in the topic's id, which hashes several times faster than the id.
         self._topics: dict[tuple[int, Partition], Topic] = {}
         self._seen: dict[tuple[int, Partition], Offset] = {}
         self._hints: dict[tuple[int, Partition], Hint] = {}
         self._waiter: Waiter | None = None
         self._follower: PartitionFollower | None = None
-        #: Called when its reader begins or ends to need hints.
+        #: Called when its reader starts to need hints, or needs them no longer.
         self.on_follow: Callable[[], None] = _do_nothing
         self._is_woken = False
         self._is_closed = False
@@ -83,7 +83,7 @@ class LocalWatch:
         self._partitions.add(watched)
         watched.add_watch(self, Offset(check_whole("seen", seen)))
         if self._is_closed:
-            # A close in between did not find this partition.
+            # A concurrent close did not see this partition.
             watched.remove_watch(self)
             self._check_open()
 
@@ -93,7 +93,7 @@ class LocalWatch:
         try:
             watched = self._find(topic, number)
         except InvalidError:
-            # The topic is gone, or there was none.
+            # The topic was dropped, or never existed.
             self._unwatch(topic, number)
             return
         watched.remove_watch(self)
@@ -127,13 +127,13 @@ class LocalWatch:
 
     @property
     def is_following(self) -> bool:
-        """Whether its reader needs no hints: it waits by a follower, or looks for itself next."""
+        """Whether its reader needs no hints: it uses a follower, or reads again before it waits."""
         return self._follower is not None
 
     def follow_by(self, follower: PartitionFollower | None) -> None:
-        """Have the reader wait by a follower from now on; without one, as before.
+        """Have the reader wait on a follower from now on, or on hints again if None.
 
-        The reader looks for itself after that, before it waits for hints again.
+        After a change back, the reader reads once before it waits for hints.
         """
         with self._lock:
             self._follower = follower
@@ -143,7 +143,7 @@ class LocalWatch:
         self.on_follow()
 
     def follow(self, start: int, records_max: int, timeout_s: float) -> Any:
-        """Wait by the follower: see PartitionFollower. Ends early, with None, when it is woken."""
+        """Wait on the follower: see PartitionFollower. Returns None early when it is woken."""
         follower = self._follower
         if follower is None:
             return NotImplemented
@@ -163,7 +163,7 @@ class LocalWatch:
         waiter = LoopWaiter()
         self.waits += 1
         try:
-            # Registered first: whatever changes from now on wakes it.
+            # Register first: any later change wakes it.
             tail.waiting.add(waiter)
             with self._lock:
                 self._waiter = waiter
@@ -185,7 +185,7 @@ class LocalWatch:
 
     @property
     def follower(self) -> PartitionFollower | None:
-        """What its reader waits by."""
+        """The follower that its reader waits on."""
         return self._follower
 
     def wake(self) -> None:
@@ -212,12 +212,12 @@ class LocalWatch:
             self._hints.pop((topic.id.int, partition), None)
 
     def stop(self, topic: Topic, partition: Partition) -> None:
-        """Notify the reader no more of this partition."""
+        """Stop notifying the reader of this partition."""
         with self._lock:
             self._drop((topic.id.int, partition))
 
     def wake_once(self) -> None:
-        """Have a waiting reader look again, although there may be nothing to return."""
+        """Wake a waiting reader, although there may be nothing to return."""
         with self._lock:
             self._wake()
 
@@ -242,7 +242,7 @@ class LocalWatch:
                 self._wake()
 
     def _unwatch(self, name: TopicName, partition: int) -> None:
-        """Stop watching what can no longer be found by its name."""
+        """Stop watching a partition whose topic can no longer be looked up."""
         with self._lock:
             for place, topic in tuple(self._topics.items()):
                 if place[1] == partition and name in (topic, topic.name):
@@ -263,9 +263,9 @@ class LocalWatch:
             self._follower.wake()
 
     def _take(self, waiter: Waiter) -> Collection[Hint] | None:
-        """Return the hints, none of them if woken; None if there is nothing to return.
+        """Return the hints, empty if woken; None if there is nothing to return.
 
-        Then `waiter` is woken as soon as there is.
+        After None, `waiter` is woken as soon as there is something.
         """
         with self._lock:
             if self._is_closed:

@@ -1,4 +1,4 @@
-"""The one log: every rule that holds wherever the bytes lie, over a store that keeps them."""
+"""The one log: every rule that holds for all stores, written above the store's port."""
 
 from __future__ import annotations
 
@@ -78,10 +78,10 @@ if TYPE_CHECKING:
 
 
 class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
-    """A log that is open, over the store that keeps its bytes. See the contract.
+    """An open log, over the store that keeps its bytes. See the contract.
 
-    A `tier` has what the store evicted; a `broker` carries wake-ups, and its maker closes
-    it. A child of a fork cannot use the log: its calls raise ClosedError.
+    A `tier` holds the records that the store evicted; a `broker` carries wake-ups, and is closed
+    by the code that made it. After a fork, calls in the child raise ClosedError.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
 
     @property
     def queue_depth(self) -> int:
-        """How many records a subscription holds in memory, unless it says itself."""
+        """How many records a subscription holds in memory by default."""
         return default_queue_depth() if self._queue_depth is None else self._queue_depth
 
     # --- topics ---
@@ -182,11 +182,11 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         return self._described(self._changes.declare_payload(topic, payload_schema))
 
     def set_quota(self, tenant: str, **limits: Unpack[QuotaLimits]) -> QuotaUsage:
-        """Change the limits of a tenant that are named, None for none. See QuotaLimits."""
+        """Change the given limits of a tenant; None removes one. See QuotaLimits."""
         return self._quotas.change(tenant, limits)
 
     def quotas(self) -> Sequence[QuotaUsage]:
-        """Return the quota of each tenant that has one, and how much of it is used."""
+        """Return the quota and the usage of each tenant that has a quota."""
         return self._quotas.all()
 
     def drop_topic(self, topic: TopicName) -> None:
@@ -247,7 +247,7 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         return self._changes.evict(topic, partition, before)
 
     def erase(self, topic: TopicName, *, key: str, dry_run: bool = False) -> ErasureReport:
-        """Erase what a key's records hold, in the topic and its dead letters. See design 0123."""
+        """Erase the records of a key, in the topic and its dead letters. See design 0123."""
         return self._changes.erase(topic, key, dry_run=dry_run)
 
     def apply_retention(self, topic: TopicName) -> Sequence[TrimReport]:
@@ -421,7 +421,7 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         markers: bool = False,
         **options: Unpack[SubscribeOptions],
     ) -> Subscription[Any]:
-        """Read topics from a start on, and go on as they grow. See `strandline.subscribe`."""
+        """Read topics from a start, and follow them as they grow. See `strandline.subscribe`."""
         from strandline.subscriptions import subscribe  # noqa: PLC0415 - A room above.
 
         return subscribe(self, topic, markers=markers, **options)
@@ -462,16 +462,16 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
         self._access.flush()
 
     def describe(self) -> LogDescription:
-        """Return what the log is and holds. Nothing about any one tenant."""
+        """Describe the log. Contains nothing about any one tenant."""
         return describe_log(self._store, self._access, self.queue_depth)
 
     def metrics(self) -> LogMetrics:
-        """Return what this log has done since it was opened. Does not block."""
+        """Return the counters of this log since it was opened. Does not block."""
         return self._counts.metrics(self._access.measure(), self._quotas.refusals)
 
     def close(self) -> None:
-        """End the log, after appends that run; waits end with ClosedError. May be repeated."""
-        # First: an append that finds them is not asked whether the log is open.
+        """Close the log, after running appends; waits raise ClosedError. May be repeated."""
+        # First: cached appenders do not check whether the log is open.
         self._appenders = None
         self._worker.stop()
         self._store.close()

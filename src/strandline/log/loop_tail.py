@@ -1,4 +1,4 @@
-"""Tasks of an event loop that wait at the end of a partition. See design 0130."""
+"""Tasks of an event loop that wait for the end of a partition to grow. See design 0130."""
 
 import asyncio
 import contextlib
@@ -11,14 +11,14 @@ from strandline.writes.waiter import LoopWaiter
 if TYPE_CHECKING:
     from strandline._core.core import TailWatch
 
-#: How long after a notice a writer may still store ends without one.
+#: For this long after a notification, a writer may store ends without sending another.
 _AGAIN_S = 0.0002
 
 
 class LoopTail:
-    """One loop's part in the wait for one tail: its descriptors are the loop's readers.
+    """One event loop's wait for the end of one partition; its descriptors are readers of the loop.
 
-    Used on the loop's thread, but for `leave`. Any change wakes all who wait; each looks.
+    Used on the loop's thread, except `leave`. Any change wakes all waiters; each looks itself.
     """
 
     def __init__(
@@ -26,7 +26,7 @@ class LoopTail:
     ) -> None:
         self._loop = weakref.ref(loop)
         self._watch = watch
-        # Keeps the notices open for as long as the loop reads them.
+        # Keeps the descriptors open for as long as the loop reads them.
         self._follower: PartitionFollower | None = follower
         self.waiting: set[LoopWaiter] = set()
         self._users = 0
@@ -40,17 +40,17 @@ class LoopTail:
                 loop.add_reader(fd, self._on_change)
 
     def is_of_running_loop(self) -> bool:
-        """Whether it is open, on the loop that runs."""
+        """Whether it is open and belongs to the running loop."""
         return self.is_open and self._loop() is asyncio.get_running_loop()
 
     def join(self) -> None:
-        """Count one that may wait here."""
+        """Count one more user."""
         self._users += 1
 
     def leave(self) -> None:
-        """Count one less; the last one ends it. From any thread."""
+        """Count one user less; the last one closes it. From any thread."""
         loop = self._loop()
-        # A closed loop has no readers any more.
+        # A closed loop has no readers left to remove.
         with contextlib.suppress(RuntimeError):
             if loop is not None:
                 loop.call_soon_threadsafe(self._leave)
@@ -89,7 +89,7 @@ class LoopTail:
             if has_changed:
                 self._wake()
             if is_due:
-                # Because of a notice that came later.
+                # A notification arrived meanwhile.
                 self._look_later()
 
     def _wake(self) -> None:
@@ -103,9 +103,9 @@ _of_loop: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[TailWatch, 
 
 
 def loop_tail(follower: PartitionFollower) -> LoopTail | None:
-    """Return where tasks of the running loop wait for what this follower reads; None for nowhere.
+    """Return what tasks of the running loop wait on for this follower's partition; None if nothing.
 
-    Joined by the caller.
+    The caller has joined it.
     """
     watch = follower.watch
     if watch is None:
@@ -117,7 +117,7 @@ def loop_tail(follower: PartitionFollower) -> LoopTail | None:
         try:
             tail = LoopTail(loop, watch, follower)
         except NotImplementedError:
-            # A loop without readers of descriptors.
+            # This loop does not support readers of descriptors.
             return None
         if not tail.is_open:
             return None

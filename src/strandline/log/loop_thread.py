@@ -1,4 +1,4 @@
-"""An event loop on a thread of its own, for a store whose client is asyncio-only."""
+"""An event loop in a thread of its own, for a store whose client is asyncio-only."""
 
 import asyncio
 import threading
@@ -18,24 +18,24 @@ _APPLIED = Durability.APPLIED
 
 
 class LoopThread:
-    """Runs coroutines for callers that are not on its loop. Any thread may use it.
+    """Runs coroutines for callers outside its loop. Any thread may use it.
 
-    The client is made by a coroutine that `run` is given, so that it belongs to this loop.
+    Create the client in a coroutine passed to `run`, so that it belongs to this loop.
     """
 
     def __init__(self, clock: Clock | None = None) -> None:
         self._clock = clock if clock is not None else SystemClock()
         self._loop = asyncio.new_event_loop()
-        # Reentrant: what is collected while it is held may have work to start, too.
+        # Reentrant: garbage collection while it is held may start work, too.
         self._lock = threading.RLock()
         self._is_closed = False
         self._thread = threading.Thread(target=self._serve, name="strandline-loop", daemon=True)
         start_thread(self._thread)
 
     def run(self, work: Coroutine[Any, Any, R], timeout_s: float | None = None) -> R:
-        """Return what the coroutine returns; this is how a call of the port blocks.
+        """Return the coroutine's result; this is how a blocking call of the port waits.
 
-        UnavailableError when the time is up: the coroutine is cancelled then.
+        UnavailableError when the time is up; the coroutine is cancelled then.
         """
         future = self.start(work)
         if not _done_within(self._clock, future, timeout_s):
@@ -62,7 +62,7 @@ class LoopThread:
         return outcome
 
     def close(self) -> None:
-        """Cancel what still runs, and end the thread. May be repeated."""
+        """Cancel running coroutines, and end the thread. May be repeated."""
         with self._lock:
             if self._is_closed:
                 return
@@ -79,7 +79,7 @@ class LoopThread:
             return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def call(self, action: Callable[[], object]) -> None:
-        """Have the loop call this, which costs less than a coroutine; this does not block."""
+        """Have the loop call this, which is cheaper than a coroutine; this does not block."""
         with self._lock:
             if self._is_closed:
                 raise closed_log()
@@ -87,7 +87,7 @@ class LoopThread:
 
     def _serve(self) -> None:
         with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
-            # Its end cancels what still runs, and closes the loop.
+            # When the loop stops, the runner cancels what still runs, and closes the loop.
             runner.get_loop().run_forever()
 
 
@@ -130,7 +130,7 @@ class LoopOutcome:
         """See Outcome."""
         try:
             async with asyncio.timeout(timeout_s):
-                # What others wait for, too, is not cancelled with one of them.
+                # Shielded: other tasks may wait for the same future.
                 return await asyncio.shield(asyncio.wrap_future(self._future))
         except TimeoutError:
             raise _not_yet(level) from None

@@ -1,7 +1,7 @@
-"""What a log has done since it was opened, in numbers: everything that exports them reads this.
+"""Counters of a log since it was opened; every exporter reads these.
 
-The numbers are those of one log that is open in one process. Counting costs an append two
-additions: counts are plain integers, and no lock is taken for them.
+They count for one open log in one process. Counting costs an append two additions: counters
+are plain integers, and no lock is taken for them.
 """
 
 from __future__ import annotations
@@ -26,61 +26,61 @@ class TopicMetrics:
     """What was appended to one topic. Each number only grows."""
 
     appends: int
-    """Calls of `append` and, for each partition that they wrote to, of `append_many`."""
+    """Calls of `append`, and of `append_many` once for each partition written to."""
     records: int
     """Records in them, repeats included."""
     bytes: int
-    """What these records count against limits."""
+    """The size of these records as counted against limits."""
     writes: WriteMetrics | None
-    """What the write coordinators of its partitions did; None where a store has one for all."""
+    """Metrics of its partitions' write coordinators; None if the store shares one coordinator."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogMetrics:
-    """What a log has done since it was opened, at one moment. Each number only grows, unless
-    its docstring says that it is a present value."""
+    """A log's counters since it was opened, at one moment. Each number only grows, unless its
+    docstring calls it a present value."""
 
     topics: Mapping[Topic, TopicMetrics]
-    """By topic, those to which something was appended; also topics that were dropped since."""
+    """By topic, for those appended to, also if they were dropped since."""
     reads: int
-    """Calls of `read` and `read_batches`, those of subscriptions and views among them."""
+    """Calls of `read` and `read_batches`, also by subscriptions and views."""
     acks: int
     """Calls of `ack`."""
     subscriptions: int
-    """Subscriptions, consumers, views and triggers that are open now and follow the log."""
+    """Present value: open subscriptions, consumers, views and triggers that follow the log."""
     waits: int
     """How often one of them waited for hints."""
     hints: int
-    """How many hints they were given."""
+    """How many hints they received."""
     writes: WriteMetrics | None
-    """What the write coordinators did: flushes by reason, syncs, back-pressure, and how long
+    """Metrics of the write coordinators: flushes by reason, syncs, back-pressure, and how long
     a write took to be sent, applied, frozen and flushed. None for a store without one."""
     partitions_assigned: int = 0
-    """How often a consumer was given a partition, in a group or by hand."""
+    """How often a consumer was assigned a partition, by a group or by hand."""
     partitions_revoked: int = 0
-    """How often one handed a partition over to another member of its group."""
+    """How often a consumer handed a partition over to another member of its group."""
     partitions_lost: int = 0
-    """How often one lost a partition, because its lease ran out."""
+    """How often a consumer lost a partition because its lease expired."""
     quota_refusals: int = 0
-    """How often something was refused, because a tenant's quota was used up."""
+    """How often a call was refused because a tenant's quota was used up."""
 
     @property
     def appends(self) -> int:
-        """Of all topics."""
+        """Appends to all topics."""
         return sum(each.appends for each in self.topics.values())
 
     @property
     def records(self) -> int:
-        """Of all topics."""
+        """Records of all topics."""
         return sum(each.records for each in self.topics.values())
 
     @property
     def bytes(self) -> int:
-        """Of all topics."""
+        """Bytes of all topics."""
         return sum(each.bytes for each in self.topics.values())
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain values, which JSON can hold."""
+        """Return everything as plain values that JSON can hold."""
         totals = {"appends": self.appends, "records": self.records, "bytes": self.bytes}
         topics = [
             {"topic": topic.name, "tenant": topic.tenant, **asdict(each)}
@@ -119,35 +119,35 @@ class LogMetrics:
 
 
 class StoreMetrics(NamedTuple):
-    """What a store has to say of itself."""
+    """A store's own metrics."""
 
     #: Watches that are open now.
     watches: int = 0
     waits: int = 0
     hints: int = 0
-    #: Of each write coordinator, by its topic; None stands for one of all topics.
+    #: Of each write coordinator, by its topic; None is one shared by all topics.
     writes: Mapping[UUID | None, WriteMetrics] = {}
 
 
 @dataclass(slots=True)
 class TopicCounts:
-    """Counts what is appended to one topic."""
+    """Counts the appends to one topic."""
 
     topic: Topic
     appends: int = 0
     records: int = 0
     bytes: int = 0
-    #: What appends in place of Python, and counts by itself: one for each partition.
+    #: Per partition, the fast-path appender, which counts by itself.
     appenders: dict[int, Appender | EventAppender] = field(default_factory=dict)
 
     def take_counts(self) -> TopicCounts:
-        """Count what the appenders have counted, and return the counts."""
+        """Add the counts of the appenders, and return the sum."""
         for partition in tuple(self.appenders):
             self.take_counts_of(partition)
         return self
 
     def take_counts_of(self, partition: int) -> None:
-        """Count what the appender of one partition has counted."""
+        """Add the counts of one partition's appender."""
         if (appender := self.appenders.get(partition)) is not None:
             appends, records, size_bytes = appender.take_counts()
             self.appends += appends
@@ -157,8 +157,8 @@ class TopicCounts:
 
 @dataclass(slots=True)
 class LogCounts:
-    """Counts what a log does. Two threads that count at once may count as one where there is
-    no global interpreter lock."""
+    """A log's counters. Without a global interpreter lock, two concurrent increments may count
+    as one."""
 
     reads: int = 0
     acks: int = 0
@@ -172,7 +172,7 @@ class LogCounts:
         return self.topics.setdefault(topic.id, TopicCounts(topic))
 
     def metrics(self, store: StoreMetrics, quota_refusals: int = 0) -> LogMetrics:
-        """Return the counts as they stand, with those of the store."""
+        """Return the current counts, with those of the store."""
         writes = store.writes
         topics = {
             each.topic: TopicMetrics(

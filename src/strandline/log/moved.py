@@ -1,4 +1,4 @@
-"""Rules of a log that is copied record by record to another store. See design 0099."""
+"""Rules for copying a log record by record to another store. See design 0099."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -11,13 +11,13 @@ NO_IDENTITIES = IdentityState([], [])
 
 
 def check_unused(high: int) -> None:
-    """Raise InvalidError for a partition that has had records, and so cannot begin elsewhere."""
+    """Raise InvalidError if the partition has had records: it cannot begin at another offset."""
     if high:
         raise InvalidError("this partition has had records, copy to a new log", high=high)
 
 
 def identities_before(state: IdentityState, end: int) -> IdentityState:
-    """Return what can be recognised of the records before `end`."""
+    """Return the identities of records before `end`."""
     producers = []
     for tenant, name, seen_at_us, originals in state.producers:
         kept = [each for each in originals if each[1] < end]
@@ -31,8 +31,9 @@ def identity_state(
 ) -> IdentityState:
     """Return identities that were read as rows, each oldest first.
 
-    Tenant, name and when it was seen last; tenant, name, sequence, offset and timestamp;
-    tenant, key, offset, timestamp and number of records. An empty tenant is none.
+    `producers` are rows of tenant, name and when last seen; `sequences` of tenant, name,
+    sequence, offset and timestamp; `keys` of tenant, key, offset, timestamp and number of
+    records. An empty tenant stands for none.
     """
     originals: dict[tuple[str, str], list[tuple[int, int, int]]] = {}
     for tenant, name, sequence, offset, timestamp_us in sequences:
@@ -47,7 +48,7 @@ def identity_state(
 
 
 def add_identities(index: IdentityIndex, state: IdentityState) -> None:
-    """Add what a partition can recognise of records that it never had."""
+    """Add the identities of records that another store has stored."""
     for tenant, name, _, originals in state.producers:
         for sequence, offset, timestamp_us in originals:
             original = Original(Offset(offset), timestamp_us)

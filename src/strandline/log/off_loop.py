@@ -1,4 +1,4 @@
-"""How the async faces call what may block: in a thread, and never on the loop. See design 0081."""
+"""How async faces make calls that may block: in a thread, never on the loop. See design 0081."""
 
 import asyncio
 import functools
@@ -13,7 +13,7 @@ from strandline.locks import Latch
 from strandline.writes.loops import check_on_asyncio
 
 PAGE_ITEMS: Final = 128
-"""How many items are taken by one call on a thread."""
+"""How many items one call on a thread takes from an iterator."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -34,7 +34,7 @@ class Face(Protocol[BlockingT_co]):
 
 
 class AsyncFace(Generic[BlockingT_co]):
-    """Implements Face: what is the same in every object for event loops."""
+    """Implements Face: what all objects for event loops have in common."""
 
     def __init__(self, blocking: BlockingT_co) -> None:
         self._blocking = blocking
@@ -49,14 +49,14 @@ class AsyncFace(Generic[BlockingT_co]):
 
 
 class Closing(Protocol):
-    """What has to be closed."""
+    """An object that has to be closed."""
 
     async def close(self) -> None:
-        """End it."""
+        """Close it."""
 
 
 class BoundThread(Protocol):
-    """The one thread that a task's calls have to be made in."""
+    """The one thread in which a task's calls must run, because it is inside a transaction."""
 
     @property
     def is_open(self) -> bool:
@@ -64,15 +64,15 @@ class BoundThread(Protocol):
 
     @property
     def executor(self) -> Executor | None:
-        """That thread; None once any other will do."""
+        """That thread; None once any thread will do."""
 
 
 bound_thread: ContextVar[BoundThread | None] = ContextVar("strandline_thread", default=None)
-"""The thread of the transaction that the present task is inside of."""
+"""The thread of the transaction that the current task is inside of."""
 
 
 def start_in_thread(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> asyncio.Future[T]:
-    """Begin a call that may block, in the loop's executor or the task's transaction."""
+    """Start a call that may block, in the loop's executor or the transaction's thread."""
     check_on_asyncio()
     bound = bound_thread.get()
     ready = functools.partial(copy_context().run, call, *args, **kwargs)
@@ -81,25 +81,25 @@ def start_in_thread(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> 
 
 
 async def in_thread(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Return what a call that may block returns.
+    """Return the result of a call that may block.
 
-    Cancelled before its thread has begun, the call is not made. Cancelled later, it goes on
-    to its end, and its result is dropped.
+    If cancelled before its thread starts, the call is not made. If cancelled later, it runs to
+    its end, and its result is dropped.
     """
     return await start_in_thread(call, *args, **kwargs)
 
 
 class CallsInTurn:
-    """Calls in threads, of steps that one caller makes at a time.
+    """Calls in threads, one step after another, for one caller.
 
-    Cancelled, a step may leave a call in its thread. The next step begins when it has ended.
+    A cancelled step may leave its call running. The next step starts when that has ended.
     """
 
     def __init__(self) -> None:
         self._left: _Call[Any] | None = None
 
     async def make(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Return what a call that may block returns. As `in_thread`."""
+        """Return the result of a call that may block. As `in_thread`."""
         made = _Call(functools.partial(call, *args, **kwargs))
         try:
             return await in_thread(made.run)
@@ -109,20 +109,20 @@ class CallsInTurn:
             raise
 
     async def settle(self) -> None:
-        """Wait for what a cancelled step has begun."""
+        """Wait until the call of a cancelled step has ended."""
         if (left := self._left) is not None:
             await in_thread(left.wait)
             self._left = None
 
     def settle_here(self) -> None:
-        """Do the same in the present thread."""
+        """Do the same, blocking the current thread."""
         if (left := self._left) is not None:
             left.wait()
             self._left = None
 
 
 class _Call(Generic[T_co]):
-    """A call that begins in its thread, unless it is taken back before."""
+    """A call that runs in its thread, unless it is withdrawn before it starts."""
 
     def __init__(self, call: Callable[[], T_co]) -> None:
         self._call = call
@@ -142,7 +142,7 @@ class _Call(Generic[T_co]):
             self._ended.set()
 
     def take_back(self) -> bool:
-        """Keep the call from beginning; False if it has begun."""
+        """Withdraw the call; False if it has started."""
         with self._lock:
             self._is_taken_back = not self._is_begun
             return self._is_taken_back
@@ -152,7 +152,7 @@ class _Call(Generic[T_co]):
 
 
 async def to_its_end(call: Callable[[], T]) -> T:
-    """Return what a call returns that is made in any case: a cancellation ends only the wait."""
+    """Return the call's result. The call always runs; cancelling ends only the wait."""
     return await asyncio.shield(start_in_thread(call))
 
 
@@ -163,7 +163,7 @@ def off_loop(
     name = method.__name__
 
     async def call(self: Face[BlockingT], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        # By its name: the blocking object may have a method of its own.
+        # Looked up by name: a subclass of the blocking object may override it.
         return await in_thread(getattr(self.blocking, name), *args, **kwargs)
 
     return _named(call, method)
@@ -172,7 +172,7 @@ def off_loop(
 def closes(
     method: Callable[[BlockingT], None],
 ) -> Callable[[Face[BlockingT]], Coroutine[Any, Any, None]]:
-    """Return the async face of a method that closes, whether or not its task is cancelled."""
+    """Return the async face of a closing method; it closes even if its task is cancelled."""
     name = method.__name__
 
     async def call(self: Face[BlockingT], /) -> None:
@@ -186,7 +186,7 @@ def in_pages(
 ) -> Callable[Concatenate[Face[BlockingT], P], AsyncIterator[T]]:
     """Return the async face of a method that returns an iterator, read a page at a time.
 
-    What the method raises at its call comes with the first item.
+    An error that the method raises when called is raised with the first item.
     """
     name = method.__name__
 
@@ -213,7 +213,7 @@ def _page(items: Iterator[T], items_max: int) -> list[T]:
 def opens(
     method: Callable[Concatenate[BlockingT, P], T], face: Callable[[T], FaceT]
 ) -> Callable[Concatenate[Face[BlockingT], P], "Opening[FaceT]"]:
-    """Return the async face of a method that opens what has to be closed."""
+    """Return the async face of a method that opens an object to be closed."""
     name = method.__name__
 
     def call(self: Face[BlockingT], /, *args: P.args, **kwargs: P.kwargs) -> Opening[FaceT]:
@@ -223,10 +223,10 @@ def opens(
 
 
 class Opening(Generic[T_co]):
-    """What is opened when it is awaited, entered with `async with`, or read with `async for`.
+    """An object to open: by awaiting it, with `async with`, or with `async for`.
 
-    `async with` closes it at its end, and `async for` when it is exhausted. What a cancelled
-    opening has opened is closed in its thread.
+    `async with` closes it at the end of the block, `async for` when it is exhausted. If opening
+    is cancelled, its thread closes what it has opened.
     """
 
     def __init__(self, make: Callable[[], Any], face: Callable[[Any], T_co]) -> None:
@@ -262,11 +262,11 @@ class ClosingStream(Closing, Protocol[T_co]):
     """A stream that has to be closed."""
 
     def __aiter__(self) -> AsyncIterator[T_co]:
-        """Return what yields its items."""
+        """Return an iterator over its items."""
 
 
 class _Made:
-    """What a thread has opened, which is closed if no task waits for it any more."""
+    """What a thread opens; it is closed if no task waits for it any more."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
         self._make = make

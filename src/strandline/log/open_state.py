@@ -1,4 +1,4 @@
-"""Whether a store may still be used: until it is closed, and in its own process only."""
+"""Whether a store may be used: until it is closed, and only in the process that opened it."""
 
 import os
 
@@ -6,7 +6,7 @@ from strandline.values import ClosedError
 
 
 class OpenState:
-    """Open until `close`. A store's `check_open` is that of its state."""
+    """Open until `close`. A store's `check_open` asks its OpenState."""
 
     __slots__ = ("_is_closed", "_pid")
 
@@ -16,12 +16,12 @@ class OpenState:
 
     @property
     def is_closed(self) -> bool:
-        """Whether it was closed, in whichever process this is."""
+        """Whether it was closed, in this process or before a fork."""
         return self._is_closed
 
     @property
     def is_inherited(self) -> bool:
-        """Whether this is the child of a fork, which has nothing of its own to close."""
+        """Whether this is a forked child, which owns nothing that it would have to close."""
         return os.getpid() != self._pid
 
     def check(self) -> None:
@@ -32,7 +32,7 @@ class OpenState:
             raise ClosedError("the log was opened before a fork, open it again in the child")
 
     def close(self) -> None:
-        """Refuse everything from now on."""
+        """Make `check` raise from now on."""
         self._is_closed = True
 
 

@@ -1,4 +1,4 @@
-"""What a log was put together from: for the rooms above it, and not for its users."""
+"""The parts that a log consists of: for the rooms above it, not for users."""
 
 import os
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -21,7 +21,7 @@ class LogParts(NamedTuple):
     """The parts of one log."""
 
     store: Store[Any]
-    """Where its bytes lie; with a tier, the store over the store."""
+    """The store that keeps its bytes; with a tier, the tier's store over it."""
     tier: StoreTier | None
     broker: Broker | None
     clock: Clock
@@ -37,7 +37,7 @@ def put_together(
 ) -> LogParts:
     """Return the parts, the tier over the store; InvalidError for a URL in place of a store."""
     if isinstance(store, str | os.PathLike):
-        raise InvalidError("a log is opened by its URL with strandline.open", url=str(store))
+        raise InvalidError("Log takes a store, open a URL with strandline.open", url=str(store))
     clock = clock if clock is not None else SystemClock()
     return LogParts(
         store if tier is None else tier.over(store, clock), tier, broker, clock, tracing
@@ -51,41 +51,41 @@ def check_log(log: object) -> None:
 
 
 def check_blocking(log: object) -> None:
-    """Raise InvalidError if it is not a log for threads, such as the async face of one."""
+    """Raise InvalidError unless it is a blocking log; the async face of one is not."""
     check_log(log)
     if not hasattr(log, "blocking"):
         return
     raise InvalidError(
-        "this call blocks and takes the log for threads: pass log.blocking, in a thread with"
-        " asyncio.to_thread where a loop runs",
+        "this call needs the blocking log: pass log.blocking; on a running loop, make the call"
+        " with asyncio.to_thread",
         type=type(log).__name__,
     )
 
 
 def unsendable(url: str) -> InvalidError:
-    """Return the error for a log that is pickled, for another process or thread pool."""
-    return InvalidError("a log stays in its process, pass its URL and open it there", url=url)
+    """Return the error for pickling a log to send it to another process."""
+    return InvalidError("a log cannot be pickled, pass its URL and open it there", url=url)
 
 
 def count_partitions(log: "Log", topic: Topic) -> int:
-    """Return how many partitions a topic has now; 0 if it was dropped. At little cost."""
+    """Return how many partitions a topic has now; 0 if it was dropped. Cheap."""
     found = parts_of(log).store.find_topic(topic.tenant, topic.name, fresh=True)
     return 0 if found is None or found.topic.id != topic.id else found.settings.partitions
 
 
 def current_settings(log: "Log", topic: Topic) -> TopicSettings:
-    """Return a topic's settings; InvalidError if it was dropped. At little cost."""
+    """Return a topic's settings; InvalidError if it was dropped. Cheap."""
     return log._access.find(topic, fresh=True).settings  # noqa: SLF001 - For rooms above.
 
 
 def has_holes(log: "Log", topic: Topic) -> bool:
-    """Whether offsets of a topic may be missing: other programs write it. See design 0131."""
+    """Whether a topic may have gaps in its offsets: other programs write it. See design 0131."""
     found = parts_of(log).store.find_topic_id(topic.id)
     return found is not None and found.settings.source is not None
 
 
 def check_dense(log: "Log", topic: Topic, what: str) -> None:
-    """Raise InvalidError for what needs a record at each offset, where a topic may have holes."""
+    """Raise InvalidError if `what` needs a record at each offset, and the topic may have gaps."""
     found = parts_of(log).store.find_topic_id(topic.id)
     if found is not None:
         check_has_no_holes(found, what)
@@ -97,17 +97,17 @@ def check_may_consume(log: "Log") -> None:
 
 
 def counts_of(log: "Log") -> LogCounts:
-    """Return what a log counts for its metrics."""
+    """Return the counters behind a log's metrics."""
     return log._counts  # noqa: SLF001 - For rooms above, as the parts.
 
 
 def quotas_of(log: "Log") -> Quotas:
-    """Return what admits the appends of a log's tenants."""
+    """Return the log's quota checks."""
     return log._quotas  # noqa: SLF001 - For rooms above, as the parts.
 
 
 def follower_of(log: "Log", topic: Topic, partition: int, start: int) -> "PartitionFollower | None":
-    """Return what waits for the records from `start` on; None where the store has no such thing."""
+    """Return a follower of the records from `start` on; None if the store has none."""
     find = getattr(log._parts.store, "follower", None)  # noqa: SLF001 - For rooms above.
     found: PartitionFollower | None = None
     if find is not None:
@@ -117,4 +117,4 @@ def follower_of(log: "Log", topic: Topic, partition: int, start: int) -> "Partit
 
 def parts_of(log: "Log") -> LogParts:
     """Return the parts of a log."""
-    return log._parts  # noqa: SLF001 - The one way to them, which no user meets by chance.
+    return log._parts  # noqa: SLF001 - For rooms above; the parts are no public attribute.

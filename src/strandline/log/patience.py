@@ -1,7 +1,7 @@
-"""How long a store waits for a server on behalf of a call that has a time limit of its own.
+"""How long a store waits for a server, given the time limit of the call above it.
 
-The port's reads take no time limit: on a healthy server they do not wait. The limit of the
-call above them is known here, so that a server that is gone does not outlast it for long.
+The port's reads take no time limit: with a healthy server they do not wait. Stores find the
+limit of the call above them here, so that an unreachable server does not outlast it for long.
 """
 
 from contextvars import ContextVar, Token
@@ -9,24 +9,24 @@ from typing import Final
 
 from strandline.clock import Clock
 
-#: A healthy server gets this long also for a call that does not wait at all.
+#: A healthy server gets this long even for a call with no time left.
 GRACE_S: Final = 1.0
 
 _deadline: ContextVar[float | None] = ContextVar("strandline_deadline", default=None)
 
 
 def begin_limit(deadline: float | None) -> "Token[float | None]":
-    """Have stores wait no longer than this, in the calls of this thread or task."""
+    """Set the deadline for stores' waits, in the calls of this thread or task."""
     return _deadline.set(deadline)
 
 
 def end_limit(token: "Token[float | None]") -> None:
-    """Go back to what was before."""
+    """Restore the previous deadline."""
     _deadline.reset(token)
 
 
 def patience_s(clock: Clock, usual_s: float) -> float:
-    """Return how long to wait for a server: as usual, or what is left of the call's time."""
+    """Return how long to wait for a server: as usual, or the rest of the call's time."""
     deadline = _deadline.get()
     if deadline is None:
         return usual_s

@@ -1,4 +1,4 @@
-"""Positions: offsets that can be checked against a replaced history. See LogReader."""
+"""Positions: offsets that can be checked after a log was restored or replaced. See LogReader."""
 
 from strandline.log.access import Access
 from strandline.log.ranges import check_kept
@@ -22,7 +22,7 @@ def position_at(
     partition: Partition,
     offset: int,
 ) -> Position:
-    """Return the position of an offset, once what lies before it is durable."""
+    """Return the position of an offset, once all before it is durable."""
     state = access.durable_before(topic, partition, offset)
     kept = check_kept(state.marks, offset, topic.topic, partition)
     epoch = epoch_before(kept, state.epochs)
@@ -39,7 +39,7 @@ def resolve(store: Store[StoredTopic], position: Position) -> Offset:
     if found is None:
         raise InvalidError("the topic of this position was dropped", topic_id=position.topic_id)
     if position.partition >= found.settings.partitions:
-        # Another process may have added it.
+        # Another process may have added the partition.
         found = store.find_topic(found.topic.tenant, found.topic.name, fresh=True) or found
     number = check_partition(position.partition, found.settings.partitions)
     state = store.state(found, number)

@@ -1,8 +1,8 @@
 """What tenants may use of a log: checked before anything is stored. See design 0124.
 
-Quotas are values of the keyed area of an internal topic, one for each tenant, and so are the
-buckets from which all processes draw what may be appended in a second. A process looks at
-them once a second, and only for tenants for which it appends.
+Each tenant's quota is a value in the keyed area of an internal topic. So is its token bucket,
+from which all processes draw what they may append in a second. A process reads them once a
+second, and only for tenants for which it appends.
 """
 
 import threading
@@ -31,9 +31,9 @@ from strandline.values.quota import Quota, QuotaLimits, QuotaUsage
 from strandline.values.topic import Unchanged
 
 QUOTA_CHECK_S: Final = 1.0
-"""How often a process that appends for a tenant looks at its quota."""
+"""How often an appending process reads its tenants' quotas."""
 _RESCAN_S = 0.1
-#: The part of a second's worth that a process draws at a time.
+#: A process draws one second's limit divided by this at a time.
 _SHARE = 4
 _TRIES = 100
 _RATES = ("records_per_s", "bytes_per_s")
@@ -42,7 +42,7 @@ _decode_quota = msgspec.json.Decoder(Quota).decode
 
 
 class _Bucket(msgspec.Struct, frozen=True):
-    """What may still be appended at a moment."""
+    """How much may still be appended, at a moment."""
 
     records: float
     bytes: float
@@ -53,23 +53,23 @@ _decode_bucket = msgspec.json.Decoder(_Bucket).decode
 
 
 class _Known:
-    """What this process knows of one tenant."""
+    """What this process has cached about one tenant."""
 
     __slots__ = ("added", "drawn_at", "fresh_until", "left", "quota", "scanned_at", "size")
 
     def __init__(self) -> None:
         self.quota = Quota()
         self.fresh_until = 0.0
-        #: What its topics held at the last look, and what this process has added since.
+        #: The size of its topics when last measured, and what this process has added since.
         self.size = self.added = 0
         self.scanned_at = float("-inf")
-        #: Records and bytes that were drawn from the bucket and not used yet.
+        #: Records and bytes drawn from the bucket and not used yet.
         self.left = (0.0, 0.0)
         self.drawn_at = 0.0
 
 
 class Quotas:
-    """Admits what tenants append, and changes their quotas. Any thread may use it."""
+    """Checks tenants' appends against their quotas, and changes quotas. Any thread may use it."""
 
     def __init__(self, store: Store[StoredTopic], clock: Clock) -> None:
         self._store = store
@@ -77,13 +77,13 @@ class Quotas:
         self._lock = threading.Lock()
         self._known: dict[Tenant, _Known] = {}
         self._is_elsewhere = store.capabilities.has_own_quotas
-        #: How often something was refused.
+        #: How often a call was refused.
         self.refusals: int = 0
 
     # --- what is appended ---
 
     def is_free(self, tenant: Tenant | None) -> bool:
-        """Whether an append for this tenant needs no look at the store."""
+        """Whether an append for this tenant needs no read of the store."""
         if tenant is None or self._is_elsewhere:
             return True
         known = self._known.get(tenant)
@@ -94,7 +94,7 @@ class Quotas:
         )
 
     def admit(self, topic: StoredTopic, tenant: Tenant, records: int, size_bytes: int) -> None:
-        """Let an append for this tenant go on, or raise QuotaError."""
+        """Return if an append for this tenant is within its quota, else raise QuotaError."""
         if self.is_free(tenant) or is_internal_name(topic.topic.name):
             return
         with self._lock:
@@ -108,13 +108,13 @@ class Quotas:
                     self._draw(tenant, known, records, size_bytes)
             except QuotaError as error:
                 self.refusals += 1
-                # Not taken: the caller is handed back what it offered.
+                # Nothing was stored: the error hands the caller's values back.
                 error.write = records
                 raise
             known.added += size_bytes
 
     def admit_topic(self, tenant: Tenant | None, name: str) -> None:
-        """Let a new topic of this tenant be created, or raise QuotaError."""
+        """Return if this tenant may create another topic, else raise QuotaError."""
         if tenant is None or self._is_elsewhere or is_internal_name(name):
             return
         with self._lock:
@@ -149,7 +149,7 @@ class Quotas:
         known.size, known.added, known.scanned_at = self._size_of(tenant), 0, now
 
     def _draw(self, tenant: Tenant, known: _Known, records: int, size_bytes: int) -> None:
-        """Take an append from what was drawn, and draw more where that is not enough."""
+        """Deduct an append from what was drawn; draw more if that is not enough."""
         wanted = (float(records), float(size_bytes))
         now = self._clock.monotonic()
         if now >= known.drawn_at + QUOTA_CHECK_S:
@@ -179,19 +179,19 @@ class Quotas:
                 if self._store.put_key(topic, key, _encode(rest), raw):
                     return records, size
             except InvalidError:
-                # Inside a transaction of the caller's own, which cannot be left for this.
+                # Inside the caller's transaction the bucket cannot be updated.
                 return needed
         raise ConflictError("many processes append for this tenant at once, try again")
 
     def _filled(self, raw: bytes | None, quota: Quota) -> _Bucket:
-        """Return the bucket with what came in since it was stored: at most a second's worth."""
+        """Return the bucket refilled since it was stored, up to one second's limit."""
         now_us = self._clock.now_us()
         known = None
         if raw is not None:
             try:
                 known = _decode_bucket(raw)
             except msgspec.MsgspecError:
-                known = None  # It is only a count of the last second.
+                known = None  # It only counts the last second.
         passed_s = 1.0 if known is None else (now_us - known.at_us) / 1_000_000
         if known is None or passed_s < -1.0:
             known, passed_s = _Bucket(0.0, 0.0, now_us), 1.0
@@ -206,10 +206,10 @@ class Quotas:
     # --- quotas ---
 
     def change(self, of: str, named: QuotaLimits) -> QuotaUsage:
-        """Change the limits that are named."""
+        """Change the given limits."""
         tenant = parse_tenant(of)
         if tenant is None:
-            raise InvalidError("a quota is a tenant's, name one", tenant=None)
+            raise InvalidError("a quota belongs to a tenant, name one", tenant=None)
         self._check_here()
         if self._store.mode is not Mode.WRITE:
             raise InvalidError(
@@ -253,7 +253,7 @@ class Quotas:
         self._store.check_open()
         if self._is_elsewhere:
             raise InvalidError(
-                "quotas are set where the log is, and hold for its remote callers, too"
+                "set quotas on the server that has the log, they hold for its remote callers, too"
             )
 
     def _usage(self, tenant: Tenant, quota: Quota) -> QuotaUsage:
@@ -310,10 +310,10 @@ def _minus(first: tuple[float, float], second: tuple[float, float]) -> tuple[flo
 
 
 def _drawn(name: str, tenant: Tenant, limit: int | None, there: float, needed: float) -> float:
-    """Return how much to take of what is there; QuotaError if that is not enough.
+    """Return how much to take of what is available; QuotaError if that is not enough.
 
-    What is larger than a second's worth is let through when the bucket is full, and the
-    bucket is below nothing then until it is paid for.
+    An append larger than one second's limit is admitted when the bucket is full. The bucket is
+    negative then, until it has refilled.
     """
     if limit is None:
         return 0.0

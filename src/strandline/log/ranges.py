@@ -1,4 +1,4 @@
-"""What to read of a partition, and whether it can be read."""
+"""Ranges of offsets to read, and checks that they can be read."""
 
 from collections.abc import Iterable
 from typing import NamedTuple, TypedDict
@@ -58,7 +58,7 @@ class ReadRange(NamedTuple):
 
     @classmethod
     def of(cls, start: int, end: int | None, limits: ReadLimits) -> "ReadRange":
-        """Return the range that a call asks for, or raise InvalidError."""
+        """Return the range that a call's arguments describe, or raise InvalidError."""
         try:
             return cls(start, end, **limits).checked()
         except TypeError:
@@ -76,7 +76,7 @@ class ReadRange(NamedTuple):
 
 
 class ReadSpan(NamedTuple):
-    """What a store reads of a range: [start, end), within a limit; None is no limit."""
+    """The part of a range that a store reads: [start, end), within a limit; None is no limit."""
 
     start: int
     end: int
@@ -108,7 +108,7 @@ def check_not_beyond(marks: Marks, offset: int, topic: Topic, partition: int) ->
     """Return `offset` if it does not lie beyond the end, else raise InvalidError."""
     if offset > marks.high:
         raise InvalidError(
-            "this lies beyond the end of the partition",
+            "this offset lies beyond the end of the partition",
             **_place(topic, partition, offset),
             end=marks.high,
         )

@@ -1,4 +1,4 @@
-"""How receipts of every backend look, at a prompt and in a notebook."""
+"""How receipts are shown, at a prompt and in a notebook."""
 
 import itertools
 from typing import TYPE_CHECKING

@@ -29,9 +29,9 @@ from strandline.values import (
 from strandline.values.arguments import check_timeout
 
 if TYPE_CHECKING or not IS_COMPILED:
-    # A struct, because one is made for each append and a struct is made in C.
+    # A struct: one is made for each append, and msgspec makes structs in C.
     class ReceiptFields(msgspec.Struct, eq=False):
-        """What a receipt is made of."""
+        """The fields of a receipt."""
 
         _outcome: Outcome
         _partition: Partition
@@ -43,7 +43,7 @@ if TYPE_CHECKING or not IS_COMPILED:
         _is_reached = False
 
         def _next_round(self) -> "Future[None] | None":
-            """Return what is done once the level may be reached, where the core says when."""
+            """Return a future for the core's next round of syncing; None without one."""
             return None
 
         def _placement(self) -> Placement:
@@ -60,7 +60,7 @@ class Receipt(ReceiptFields):
     """
 
     if IS_COMPILED:
-        # A struct has its own.
+        # The core's struct defines its own slots.
         __slots__ = ()
 
     @property
@@ -70,13 +70,13 @@ class Receipt(ReceiptFields):
 
     @property
     def partition(self) -> Partition:
-        """Where the record is. UnavailableError while the outcome is open."""
+        """The record's partition. UnavailableError while the outcome is open."""
         self._placement()
         return self._partition
 
     @property
     def offset(self) -> Offset:
-        """Where in the partition. UnavailableError while the outcome is open."""
+        """The record's offset. UnavailableError while the outcome is open."""
         offset, _, originals = self._placement()
         repeats = len(originals)
         if self._index < repeats:
@@ -93,7 +93,7 @@ class Receipt(ReceiptFields):
 
     @property
     def is_repeat(self) -> bool:
-        """Whether the record had been appended before, and this call added nothing.
+        """Whether the record had been appended before, and this call stored nothing.
 
         UnavailableError while the outcome is open.
         """
@@ -110,11 +110,11 @@ class Receipt(ReceiptFields):
     ) -> "Receipt":
         """Return this receipt once the record has reached `level`.
 
-        None stands for the durability that the append requested. Waiting does the
-        work, where no other thread is doing it. Raises what `append` would have raised;
-        UnavailableError when the time is up; FailedError, UnknownError or
-        ClosedError when the level can no longer be reached; InvalidError for a level
-        above the log's `durability_max`.
+        None stands for the durability that the append requested. If no other thread is
+        syncing, the waiting thread does it. Raises the error of the append;
+        UnavailableError when the time is up; FailedError, UnknownError or ClosedError
+        when the level can no longer be reached; InvalidError for a level above the
+        log's `durability_max`.
         """
         least = _wanted(self._level, level, self._durability_max, timeout_s)
         _settle(self._outcome, least, check_timeout(timeout_s), self._offered)
@@ -139,7 +139,7 @@ class Receipt(ReceiptFields):
 
 
 class Part(NamedTuple):
-    """What one partition got of an append."""
+    """The part of an append that went to one partition."""
 
     partition: Partition
     indices: Sequence[int]
@@ -149,7 +149,7 @@ class Part(NamedTuple):
 class Receipts(Sequence[Receipt]):
     """The outcome of one `append_many`: a receipt for each value, in the same order."""
 
-    #: That of the first value where all were written as one, until the part is made of it.
+    #: The first value's receipt if all were written as one request, until `_parts` needs it.
     _first: Receipt | None = None
 
     def __init__(
@@ -241,7 +241,7 @@ class Receipts(Sequence[Receipt]):
 
 
 def receipts_of(first: Receipt, count: int) -> Receipts:
-    """Return the receipts of `count` values that were written as one, the first with this one."""
+    """Return the receipts of `count` values written as one request, given the first one."""
     receipts = Receipts(count, (), first._level, first._durability_max, first._offered)  # noqa: SLF001 - Of one request.
     receipts._first = first  # noqa: SLF001 - Of one request.
     return receipts
@@ -259,21 +259,21 @@ def place_of(receipt: Receipt) -> tuple[Partition, int, int]:
 
 
 def outcome_of(receipt: Receipt) -> Outcome:
-    """Return the outcome of the request that a receipt is of."""
+    """Return the outcome of the request that a receipt belongs to."""
     return receipt._outcome  # noqa: SLF001 - For what puts receipts together.
 
 
 def handed_back(error: UnavailableError, offered: object) -> UnavailableError:
-    """Return the error with what the caller offered in place of what the log made of it."""
+    """Return the error with the caller's own values, not the log's drafts, in `.write`."""
     if error.write is not None:
         error.write = offered
     return error.with_traceback(None)
 
 
 def finish(wait: Callable[..., object], *args: object) -> None:
-    """Wait for what is written: UnknownError if its log is closed meanwhile.
+    """Wait for a written request; UnknownError if its log is closed meanwhile.
 
-    Its caller has no receipt yet that would distinguish this from a write not taken.
+    The caller has no receipt yet, and could not distinguish ClosedError from a refused write.
     """
     try:
         wait(*args)
@@ -289,7 +289,7 @@ def _wanted(
 ) -> Durability:
     check_timeout(timeout_s)
     wanted = asked if level is None else check_level(level, durability_max)
-    # Where records can be written at all, what is applied is written.
+    # In a log that reaches written, an append is written before it is seen as applied.
     return max(wanted, min(Durability.WRITTEN, durability_max))
 
 
@@ -314,9 +314,9 @@ async def _settle_on_loop(
 
 
 def _fenced(error: FailedError) -> ClosedError | None:
-    """Return what a caller gets of a failure that a newer writer has caused; None for others.
+    """Return the error to raise for a failure caused by a newer writer; None for other failures.
 
-    A write that was on its way keeps its UnknownError.
+    A write that was being made keeps its UnknownError.
     """
     cause = error.__cause__
     if isinstance(cause, ClosedError) and not isinstance(error, UnknownError):

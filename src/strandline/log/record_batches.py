@@ -1,4 +1,4 @@
-"""Records as a store keeps them, as Arrow record batches."""
+"""Stored records as Arrow record batches."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias, cast
@@ -20,7 +20,7 @@ from strandline.log.history import EventBody, Kept
 from strandline.values import Partition, SourceMessage, ValueKind
 
 Pages: TypeAlias = Callable[[], Iterator[Sequence[Kept]]]
-"""Reads the records again, a bounded number of records and bytes at a time."""
+"""Reads the records from the start each time, in bounded pages."""
 
 
 def record_batches(kind: ValueKind, partition: Partition, pages: Pages) -> RecordBatches:
@@ -34,7 +34,7 @@ def record_batches(kind: ValueKind, partition: Partition, pages: Pages) -> Recor
 
 
 def source_batches(partition: Partition, pages: Pages) -> RecordBatches:
-    """Return the records of a topic that other programs write as record batches."""
+    """Return the records of a topic that other programs write, as record batches."""
 
     def batch(page: Sequence[Kept]) -> pa.RecordBatch:
         own = own_columns(partition, page, [0] * len(page))
@@ -61,8 +61,8 @@ def page_batch(
 
 
 def batches_of_batches(partition: Partition, pages: Pages) -> RecordBatches:
-    """Return records that are batches, a record batch for each."""
-    # Read twice rather than kept: the schema has to be known before the first batch.
+    """Return records of batches, one record batch for each record."""
+    # Read twice rather than cached: the schema must be known before the first batch.
     schemas: list[pa.Schema] = []
     for page in pages():
         for record in page:

@@ -1,4 +1,4 @@
-"""Partitions that are lists of records in memory: how these come to be, and how they are read."""
+"""Partitions kept as lists of records in memory: building and reading them."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -17,7 +17,7 @@ from strandline.log.topic_table import TableTopic
 from strandline.values import Marks, Offset, Partition, Record, Segment, Tenant
 
 _PAGE_RECORDS = 4096
-#: A column of Arrow strings ends at 2 GiB.
+#: An Arrow string column holds at most 2 GiB.
 _PAGE_BYTES = 64 * 1024 * 1024
 
 
@@ -35,17 +35,17 @@ class StoredRecord(NamedTuple):
 
 
 class PlacedDrafts(NamedTuple):
-    """What an append stores: drafts, the offset of the first, and what they have in common."""
+    """The records that an append stores: drafts, the first offset, and shared fields."""
 
     start: int
     timestamp_us: int
     tenant: Tenant | None
     drafts: Sequence[Draft]
-    #: The chain's value after each; None in a topic without a proof.
+    #: The chain's value after each record; None in a topic without a proof.
     values: Sequence[bytes] | None
 
     def records(self) -> list[StoredRecord]:
-        """Return each as it is stored."""
+        """Return each as a stored record."""
         start, stamp, tenant, drafts, values = self
         after: Iterable[bytes | None] = repeat(None, len(drafts)) if values is None else values
         return [
@@ -57,7 +57,7 @@ class PlacedDrafts(NamedTuple):
 
 
 class RecordList(Protocol):
-    """The records of one partition, without a gap; what is read together is read under a lock."""
+    """The records of one partition, without gaps. Hold the lock to read consistent values."""
 
     @property
     def lock(self) -> AbstractContextManager[Any]:
@@ -65,22 +65,22 @@ class RecordList(Protocol):
 
     @property
     def records(self) -> Sequence[StoredRecord]:
-        """Those that are stored, oldest first."""
+        """The stored records, oldest first."""
 
     @property
     def size_bytes(self) -> int:
-        """What they count together."""
+        """Their total size, as counted against limits."""
 
     @property
     def chain(self) -> Chain:
-        """How they are chained."""
+        """The partition's hash chain."""
 
     @property
     def anchor(self) -> bytes | None:
-        """The chain's value before the oldest; None in a topic without a proof."""
+        """The chain's value before the oldest record; None in a topic without a proof."""
 
     def state(self) -> PartitionState:
-        """Return the partition as it is; raise once it is dropped or closed."""
+        """Return the partition's state; raise once it is dropped or closed."""
 
 
 R = TypeVar("R", bound=RecordList)
@@ -96,7 +96,7 @@ def place(
     """
     decision = decide(head, request, now_us)
     start, (stamp, originals) = head.next, decision
-    # A slice of all of them would be made of each.
+    # Slicing always would build every draft, even if there are no repeats.
     drafts = request.drafts[len(originals) :] if originals else request.drafts
     values: list[bytes] | None = None
     if value is not None:
@@ -175,8 +175,8 @@ class ListReads:
 def pages_within(
     pages: Iterable[Sequence[StoredRecord]], bytes_max: int | None
 ) -> Iterator[Sequence[StoredRecord]]:
-    """Yield as much of the pages of a read as `bytes_max` allows: its first record in any case,
-    unless the limit is 0. No page is taken that would not be needed."""
+    """Yield the pages of a read within `bytes_max`: always the first record, unless the limit
+    is 0. Takes no page that is not needed."""
     left, is_first = bytes_max, True
     if left == 0:
         return

@@ -1,4 +1,4 @@
-"""Where a consumer stands once it is registered: one rule for every backend."""
+"""Where a registered consumer starts: one rule for every store."""
 
 from collections.abc import Mapping
 
@@ -8,7 +8,7 @@ from strandline.values.arguments import check_instance, check_whole
 
 
 def check_starts(starts: Mapping[int, int], partitions: int) -> Mapping[Partition, int]:
-    """Return the starts if a topic of so many partitions has them, else raise InvalidError."""
+    """Return the starts if the topic has these partitions, else raise InvalidError."""
     check_instance("starts", starts, Mapping)  # type: ignore[type-abstract]
     return {
         check_partition(partition, partitions): check_whole("start", start)
@@ -17,12 +17,12 @@ def check_starts(starts: Mapping[int, int], partitions: int) -> Mapping[Partitio
 
 
 def registered_at(cursor: Offset | None, start: int, marks: Marks, topic: Topic) -> Offset:
-    """Return the cursor if there is one, else where `start` puts it."""
+    """Return the cursor if there is one, else the offset at which `start` creates it."""
     if cursor is not None:
         return cursor
     if start > marks.high:
         raise InvalidError(
-            "this start lies beyond the end of the partition",
+            "this start offset lies beyond the end of the partition",
             topic=topic.name,
             start=start,
             end=marks.high,

@@ -33,7 +33,7 @@ class Retention:
     def trim(
         self, topic: StoredTopic, partition: int, before: int, *, force: bool, least: int = 0
     ) -> TrimReport:
-        """Trim to `before`, or as far as the slowest consumer allows; to `least` in any case."""
+        """Trim to `before`, but not past the slowest consumer; to `least` in any case."""
         marks = self._store.state(topic, partition).marks
         check_not_beyond(marks, before, topic.topic, partition)
         before = max(before, least)
@@ -50,7 +50,7 @@ class Retention:
         )
 
     def evict(self, topic: StoredTopic, partition: Partition, before: int) -> Offset:
-        """Remove records before an offset from the store alone, once nothing can lose them."""
+        """Remove records before an offset from the store alone, provided they are durable."""
         marks = self._store.marks(topic, partition)
         if self._store.capabilities.durability_max is Durability.DURABLE:
             check_durable(before, marks.durable)
@@ -61,7 +61,7 @@ class Retention:
     def apply(
         self, topic: StoredTopic, partition: int, *, records_max: int = INT64_MAX
     ) -> TrimReport:
-        """Trim to the topic's retention, by at most so many records."""
+        """Trim to the topic's retention, removing at most `records_max` records."""
         settings = topic.settings
         state = self._store.state(topic, partition)
         least = 0
@@ -78,7 +78,7 @@ class Retention:
         if settings.retention_age_s is not None:
             oldest_us = self._clock.now_us() - settings.retention_age_s * 1_000_000
             aged = offset_at(self._store, topic, partition, oldest_us)
-            # What was evicted may be younger.
+            # Evicted records may be younger than the age limit.
             if aged > state.oldest:
                 before = max(before, aged)
         if settings.retention_bytes is not None:
@@ -86,7 +86,7 @@ class Retention:
         return before
 
     def _first_within(self, topic: StoredTopic, partition: int, bytes_max: int) -> int:
-        """Return the offset from which on at most `bytes_max` are kept, or the last record is."""
+        """Return the lowest offset from which at most `bytes_max` remain, or the last record's."""
         runs = self._store.segments(topic, partition)
         if not runs:
             return 0
@@ -110,9 +110,9 @@ class Retention:
 def offset_at(
     store: Store[StoredTopic], topic: StoredTopic, partition: int, timestamp_us: int
 ) -> Offset:
-    """Return the first offset kept with this timestamp or a later one; the end if none has.
+    """Return the first offset with this timestamp or a later one; the end if there is none.
 
-    Timestamps never fall within a partition, so that a few single reads find it.
+    Timestamps never fall within a partition, so a binary search finds it.
     """
     if topic.settings.source is not None:
         return source_of(store).offset_since(topic, partition, timestamp_us)

@@ -1,4 +1,4 @@
-"""Retention that runs by itself, in any process that writes. See design 0095."""
+"""Background retention, in any process that writes. See design 0095."""
 
 import logging
 import os
@@ -30,20 +30,20 @@ from strandline.values import (
 from strandline.values.arguments import check_flag
 
 FIRST_DELAY_S: Final = 5.0
-"""After how long a process that has begun to write looks for the first time."""
+"""How long after its first write a process checks retention for the first time."""
 INTERVAL_S: Final = 60.0
-"""How often retention is applied to each topic, by whichever process."""
+"""How often retention is applied to each topic, by any one process."""
 LEASE_S: Final = 10 * INTERVAL_S
-"""After how long without a report another process takes over."""
+"""How long after the last report another process takes over."""
 REPORT_S: Final = 5 * INTERVAL_S
-"""How often a run is reported that has removed nothing and found nothing new."""
+"""How often to report a run that removed nothing and found nothing new."""
 RETRY_MAX_S: Final = LEASE_S
-"""How long it rests at most while every step fails."""
+"""The longest pause while every step fails."""
 STEP_RECORDS: Final = 100_000
-"""How many records of a partition are removed at a time at most."""
+"""How many records of a partition one step removes at most."""
 REST_MIN_S: Final = 0.05
 STOP_TIMEOUT_S: Final = 10.0
-#: It rests so many times as long as it worked.
+#: It pauses this many times as long as it worked.
 _REST: Final = 9
 
 RETENTION_KEY: Final = "retention"
@@ -53,7 +53,7 @@ _decode = msgspec.json.Decoder(RetentionStatus).decode
 
 
 def load_status(store: Store[StoredTopic], topic: StoredTopic) -> RetentionStatus | None:
-    """Return what is known of the last run over a topic; None if there was none."""
+    """Return the report of a topic's last run; None if there was none."""
     return _loaded(store.get_key(topic, RETENTION_KEY))
 
 
@@ -61,16 +61,16 @@ def _loaded(raw: bytes | None) -> RetentionStatus | None:
     try:
         return None if raw is None else _decode(raw)
     except msgspec.MsgspecError:
-        # It is only a report: the next run replaces it.
+        # Only a report: the next run replaces it.
         return None
 
 
 class RetentionWorker:
-    """Trims topics to their retention, a step at a time, on timers of its own.
+    """Trims topics to their retention, one step at a time, on timers of its own.
 
-    Of the processes that have a log open, one at a time holds the lease of a topic, in the
-    topic's keyed area. A step that fails is tried again after the interval, and less often
-    while every step fails; it is logged once until the failure is another.
+    Of the processes that have a log open, one holds the lease for a topic, kept in the topic's
+    keyed area. A failed step is retried after the interval, and less often while every step
+    fails; a failure is logged once, until a different one occurs.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class RetentionWorker:
         self._cursors = cursors
         self._clock = clock
         self._pid = os.getpid()
-        # Where that costs next to nothing, each append has its topic trimmed.
+        # If trimming is nearly free, appends trim their topic instead.
         is_needed = store.mode is Mode.WRITE and not store.capabilities.trims_at_once
         self._is_over = not (check_flag("retention", is_wanted) and is_needed)
         self._holder = ""
@@ -99,18 +99,18 @@ class RetentionWorker:
         self._is_idle.set()
 
     def begin(self, topic: StoredTopic) -> None:
-        """Begin, if it has not begun: this process writes to a topic."""
+        """Start the worker if it is not running: this process writes to a topic."""
         if self._timer is not None or self._is_over:
             return
         if not self._holder:
             self._holder = str(self._clock.new_id())
         elif not topic.settings.has_limits:
-            # There was nothing to do in the log, and is nothing new.
+            # The last round found no topic with limits, and this topic has none.
             return
         self._call_later(FIRST_DELAY_S)
 
     def stop(self) -> None:
-        """End, after the step that runs."""
+        """Stop, after the running step."""
         self._is_over = True
         if os.getpid() != self._pid:
             return
@@ -119,11 +119,11 @@ class RetentionWorker:
         self._is_idle.wait(STOP_TIMEOUT_S)
 
     def _call_later(self, delay_s: float) -> None:
-        # The timer keeps no log open that no caller refers to.
+        # A weak reference: the timer must not keep an unreferenced log open.
         self._timer = self._clock.call_later(delay_s, partial(_run, weakref.ref(self)))
 
     def step(self) -> None:
-        """Work on one topic, and have the next step made later."""
+        """Work on one topic, and schedule the next step."""
         self._is_idle = Latch()
         began_at = self._clock.monotonic()
         try:
@@ -141,14 +141,14 @@ class RetentionWorker:
     def _rest_s(self, spent_s: float) -> float:
         if self._topics:
             return max(REST_MIN_S, _REST * spent_s)
-        # Where nothing has worked, the log may be gone for good, or come back.
+        # If every step failed, the log may be unavailable: wait longer each time.
         is_well = self._has_worked or not self._faults
         self._pause_s = INTERVAL_S if is_well else min(2 * self._pause_s, RETRY_MAX_S)
         self._has_worked = False
         return self._pause_s
 
     def _work(self) -> bool:
-        """Work on the next topic that is ours; False if no topic has limits."""
+        """Work on the next topic whose lease is ours; False if no topic has limits."""
         topic = None
         try:
             if not self._topics and not self._begin_round():
@@ -167,7 +167,7 @@ class RetentionWorker:
         return True
 
     def _begin_round(self) -> bool:
-        """Note which topics have limits; False if none has."""
+        """List the topics with limits; False if there are none."""
         every = (self._fresh(each.topic) for each in self._store.topics())
         self._topics.extend(found.topic for found in every if found is not None)
         known = set(self._topics)
@@ -175,7 +175,7 @@ class RetentionWorker:
         return bool(self._topics)
 
     def _work_on(self, topic: Topic) -> bool:
-        """Apply the retention of a topic, if it has limits and its lease is ours."""
+        """Apply a topic's retention, if it has limits and we hold its lease."""
         found = self._fresh(topic)
         if found is None:
             return False
@@ -188,20 +188,20 @@ class RetentionWorker:
         return True
 
     def _note_fault(self, topic: Topic | None, fault: str) -> None:
-        """Log what went wrong, unless it is what went wrong before."""
+        """Log a failure, unless it is the same as before."""
         if fault not in self._faults.values():
             _logger.warning("retention failed and is tried again: %s", fault)
         self._faults[topic] = fault
 
     def _fresh(self, topic: Topic) -> StoredTopic | None:
-        """Return a topic as it is now, if it has limits."""
+        """Return the topic with its current settings, if it has limits."""
         found = self._store.find_topic(topic.tenant, topic.name, fresh=True)
         if found is None or found.topic.id != topic.id:
             return None
         return found if found.settings.has_limits else None
 
     def _is_mine(self, topic: StoredTopic) -> bool:
-        """Whether the lease of a topic is ours now; one that has run out is taken over."""
+        """Whether we hold the lease of a topic; takes over an expired one."""
         now_us = self._clock.now_us()
         raw = self._store.get_key(topic, RETENTION_KEY)
         known = _loaded(raw)
@@ -225,7 +225,7 @@ class RetentionWorker:
             if self._is_over:
                 return
         if any(each.removed >= STEP_RECORDS for each in reports):
-            # There is more to remove, after a rest.
+            # There is more to remove, after a pause.
             self._topics.appendleft(topic.topic)
         self._report(topic, reports)
 

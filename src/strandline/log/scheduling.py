@@ -1,4 +1,4 @@
-"""Events that groups and work queues get at a time of their own. See design 0110."""
+"""Events with a delivery time for groups and work queues. See design 0110."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -22,14 +22,14 @@ def scheduled_each(values: Sequence[Value], deliver_at: datetime) -> list[Value]
 def _scheduled(value: Value, text: str) -> Value:
     if not isinstance(value, Event):
         raise InvalidError(
-            "deliver_at is kept in the headers of an event, and bytes and batches have none:"
+            "deliver_at is stored in an event's headers, which bytes and batches do not have:"
             " append an Event",
             type=type(value).__name__,
         )
     known = value.headers.get(DELIVER_AT)
     if known is not None and known != text:
         raise InvalidError(
-            "the event has another time of delivery, pass one of them",
+            "the event has another delivery time, give one of the two",
             deliver_at=text,
             event_deliver_at=known,
         )

@@ -1,4 +1,4 @@
-"""What a store may do besides: read only what predicates select."""
+"""An optional ability of a store: to read only the records that predicates select."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
@@ -9,52 +9,51 @@ from strandline.values import Record
 
 
 class RecordBound(NamedTuple):
-    """A comparison that every wanted event meets, of what it has beside its payload or in it."""
+    """A comparison that is true for every selected event, of one of its fields."""
 
-    #: One of kind, key, timestamp, occurred_at; or what names a field of payloads.
+    #: One of kind, key, timestamp, occurred_at; or the name of a payload field.
     column: str
     #: One of eq, lt, le, gt, ge, in, prefix, null, not_null.
     comparison: str
-    #: Texts, which are compared by their bytes of UTF-8, or times in microseconds; of a field
-    #: what Python has for its type.
+    #: Texts, compared by their UTF-8 bytes, or times in microseconds; for a payload field,
+    #: Python values of its type.
     values: tuple[Any, ...]
-    #: Of a field of payloads: its Arrow type.
+    #: For a payload field: its Arrow type.
     type: Any = None
 
 
 class SelectingStore(Protocol[T_contra]):
-    """What a store with `has_selection` has besides."""
+    """What a store with `has_selection` offers besides."""
 
     def first_meeting(
         self, topic: T_contra, partition: int, start: int, bounds: Sequence[RecordBound]
     ) -> int:
-        """Return the first offset from `start` on whose event may meet all of the bounds.
+        """Return an offset from `start` on, before which no event meets all of the bounds.
 
-        No event between `start` and it does. It may be less than the first that does, and is
-        the high-water mark at most: `start` itself where nothing is known, such as of records
-        that were evicted.
+        The event there may meet them, or lie before the first one that does. At most the
+        high-water mark; `start` itself if nothing is known, as for evicted records.
         """
 
 
 class PredicateText(NamedTuple):
-    """A predicate on a topic's records, to be parsed again where they are."""
+    """A predicate on a topic's records as text, parsed again by the server that has them."""
 
     where: str
-    #: What `current_timestamp` in it stands for.
+    #: The value of `current_timestamp` in it.
     now_us: int
-    #: What payloads are declared to have, as Arrow serializes a schema; None for nothing.
+    #: The topic's declared payload schema, as Arrow serializes a schema; None for none.
     declared: bytes | None = None
 
 
 class SelectedPage(NamedTuple):
-    """The records up to `end` of which a predicate selects something, or on which it fails."""
+    """The records up to `end` that a predicate selects, or on which it fails."""
 
     records: Sequence[Record]
     end: int
 
 
 class ScanText(NamedTuple):
-    """What a scan reads of a partition: columns of the rows in [start, end) that it selects."""
+    """A scan of one partition: some columns of the rows in [start, end) that it selects."""
 
     start: int
     end: int
@@ -62,12 +61,12 @@ class ScanText(NamedTuple):
     columns: bytes
     tenant: str | None
     predicate: PredicateText | None
-    #: What the predicate was parsed for, as Arrow serializes a schema.
+    #: The schema that the predicate was parsed against, as Arrow serializes a schema.
     offered: bytes | None
 
 
 class EvaluatingStore(Protocol[T_contra]):
-    """What a store with `has_evaluation` has besides. See design 0112."""
+    """What a store with `has_evaluation` offers besides. See design 0112."""
 
     def read_selected(
         self,
@@ -78,20 +77,20 @@ class EvaluatingStore(Protocol[T_contra]):
     ) -> SelectedPage | None:
         """Return records from `wanted.start` on that any of the predicates selects.
 
-        It ends before the record that exceeds a limit, and may end earlier. Of a batch only the
-        selected rows may come. None where they cannot be evaluated: read the records then.
+        Stops before the record that exceeds a limit, or earlier. Of a batch it may return
+        only the selected rows. None if it cannot evaluate them: read the records instead.
         """
 
     def scan_selected(
         self, topic: T_contra, partition: int, wanted: ScanText
     ) -> tuple[bytes, int] | None:
-        """Return rows as an Arrow IPC stream, and the offset up to which they are all there are.
+        """Return the selected rows as an Arrow IPC stream, and the offset up to which they go.
 
-        None where the scan cannot be evaluated.
+        None if it cannot evaluate the scan.
         """
 
     def scan_schema(self, topic: T_contra, ranges: Sequence[tuple[int, int, int]]) -> bytes | None:
-        """Return the columns of partitions, given with start and end, of a topic of batches.
+        """Return the columns of ranges (partition, start, end) of a topic of batches.
 
-        As Arrow serializes a schema; None where that is unknown.
+        As Arrow serializes a schema; None if unknown.
         """

@@ -1,4 +1,4 @@
-"""An outcome that is known at once."""
+"""The outcome of an append that is complete when it returns."""
 
 import msgspec
 
@@ -8,7 +8,7 @@ from strandline.values import Durability
 _APPLIED = Durability.APPLIED
 
 
-# A struct, because one is made for each append and a struct is made in C.
+# A struct: one is made for each append, and msgspec makes structs in C.
 class Settled(msgspec.Struct, eq=False):
     """Implements Outcome for a store that applies each append before it returns."""
 
@@ -17,17 +17,17 @@ class Settled(msgspec.Struct, eq=False):
     is_settled: bool = True
 
     def result(self) -> Placement:
-        """Return where it went."""
+        """Return the placement."""
         return self.placement
 
     def wait(self, level: Durability = _APPLIED, timeout_s: float | None = None) -> Placement:
-        """Return where it went."""
+        """Return the placement."""
         del level, timeout_s
         return self.placement
 
     async def wait_on_loop(
         self, level: Durability = _APPLIED, timeout_s: float | None = None
     ) -> Placement:
-        """Return where it went."""
+        """Return the placement."""
         del level, timeout_s
         return self.placement

@@ -1,4 +1,4 @@
-"""Which partitions have a short way for plain events, and what appends without Python.
+"""Fast append paths for plain events: which partitions have one, in Python or in the core.
 
 See design 0086 and 0087.
 """
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from strandline._core.core import Appender
     from strandline.log.event_appender import EventAppender
 
-    #: By the name of the topic: that of its only partition, or a list for all of them.
+    #: By topic name: the appender of its only partition, or a list for all partitions.
     TopicAppenders = dict[str, Appender | EventAppender | list[Appender | EventAppender | None]]
 
 _EVENT = ValueKind.EVENT
 
 
 class Shortcuts:
-    """Finds the short ways of a store that has them, each after a first append in the usual way."""
+    """Finds a store's fast append paths, each after a first append by the general path."""
 
     def __init__(
         self,
@@ -39,11 +39,11 @@ class Shortcuts:
         self._clock = None if type(clock) is SystemClock else clock
         self._levels = levels
         self._bytes_max = bytes_max
-        #: None where there are none.
+        #: None if the store has no fast paths.
         self.appenders: TopicAppenders | None = None if self._find is None else {}
 
     def look(self, lane: TopicLane, number: Partition) -> None:
-        """Have the next append of plain events take the short way, if there is one."""
+        """Let the next append of plain events use the fast path, if there is one."""
         if number not in lane.shortcuts:
             is_plain = lane.tenant is None and lane.kind is _EVENT
             found = self._find(lane.stored, number) if self._find and is_plain else None
@@ -53,7 +53,7 @@ class Shortcuts:
         self.have_appender(lane, number)
 
     def have_appender(self, lane: TopicLane, number: Partition) -> None:
-        """Have the next append of events without terms do without Python, if it can."""
+        """Let the next append of events without terms run in the core, if it can."""
         name, counts, each = lane.name, lane.counts, lane.appenders
         if self.appenders is None or type(name) is not str or number >= len(each):
             return

@@ -1,18 +1,18 @@
 """The port: what a log needs of the store that keeps its bytes. See design 0080.
 
-A store keeps bytes, locks and recovery. Every rule that does not depend on where bytes
-lie stands once, above it: names, modes, routing, retention, consumers, receipts, errors.
-Where a rule must be applied under the store's own exclusion, it is a pure function that
-the store calls with the state that it has just read: `decide` for an append,
-`check_range` for a read, `check_new_topic` for a new topic.
+A store keeps bytes, locks and recovery. Every rule that is the same for all stores is
+written once, above it: names, modes, routing, retention, consumers, receipts, errors.
+A rule that must hold under the store's own lock is a pure function that the store calls
+with the state that it has just read: `decide` for an append, `check_range` for a read,
+`check_new_topic` for a new topic.
 
 Everywhere:
 
-- Any call may be made from any thread. Calls may block, except where the docstring says
-  that they do not; a store whose client is asyncio-only runs a loop on a thread of its own.
+- Any thread may make any call. Calls may block, unless the docstring says otherwise; a
+  store whose client is asyncio-only runs a loop in a thread of its own.
 - Arguments were checked: partitions exist, numbers are whole, the mode allows the call.
-- A topic that is gone is DroppedError: the log looks it up again by its name.
-- Foreign exceptions become errors of `values` here; damage is CorruptError.
+- A topic that was dropped raises DroppedError: the log looks it up again by its name.
+- Foreign exceptions become errors of `values` here; damage raises CorruptError.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -62,7 +62,7 @@ def dropped(topic: Topic) -> DroppedError:
 
 
 def still_there(topics: Iterable[Named], look: Callable[[Named], Found]) -> Iterator[Found]:
-    """Yield what is found of each topic of a list, but for those that are dropped meanwhile."""
+    """Yield what `look` returns for each topic, except those dropped meanwhile."""
     for each in topics:
         try:
             found = look(each)
@@ -81,43 +81,43 @@ class Reach(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a store can promise. Checked here, and never by a scheme's name."""
+    """What a store can do. Rules ask these flags, never a URL's scheme."""
 
     durability_max: Durability
     durability_reason: str
-    """How the store knows that it reaches this level, for people."""
+    """How the store achieves this level, as text for people."""
     reach: Reach
     core: str = CORE
-    """How this process uses the compiled core, for people."""
+    """How this process uses the compiled core, as text for people."""
     has_own_quotas: bool = False
-    """Whether quotas hold where the records are, on the server, and are not checked here."""
+    """Whether the server that has the records checks quotas, and not this process."""
     has_erasure: bool = False
     """Whether records of a key can be erased, see `ErasingStore`."""
     has_evaluation: bool = False
-    """Whether predicates are evaluated where the records are, see `EvaluatingStore`."""
+    """Whether the server that has the records evaluates predicates, see `EvaluatingStore`."""
     has_metrics: bool = False
-    """Whether the store measures itself, see `MeasuredStore`."""
+    """Whether the store has metrics of its own, see `MeasuredStore`."""
     has_segments: bool = False
     """Whether records are kept in segments that can be sealed, see `SegmentedStore`."""
     has_selection: bool = False
-    """Whether the store can tell which records are not wanted, see `SelectingStore`."""
+    """Whether the store can skip records that are not wanted, see `SelectingStore`."""
     has_sources: bool = False
     """Whether topics that other programs write can be read, see `SourceStore`."""
     has_transactions: bool = False
-    """Whether appends and rows of the caller's own can be committed together, see
+    """Whether appends and the caller's own rows can be committed together, see
     `TransactionalStore`."""
     moves: bool = False
-    """Whether logs can be copied record by record from and to it, see `MovableStore`."""
+    """Whether logs can be copied to and from it record by record, see `MovableStore`."""
     tenant: Tenant | None = None
-    """Whose topics are meant where a call names no tenant: those that a remote caller has."""
+    """The tenant meant by calls that name none: that of a remote caller's token."""
     stores_columns: bool = False
-    """Whether large appends are kept as Arrow columns: their drafts are made as such then."""
+    """Whether large appends are stored as Arrow columns, and drafts are best made as such."""
     trims_at_once: bool = False
-    """Whether retention is applied after each append, because that costs next to nothing."""
+    """Whether retention is applied after each append, because it is nearly free."""
 
 
 class StoredTopic(Protocol):
-    """A topic as a store knows it. The log hands back the very object that it was given."""
+    """A topic as a store knows it. The log passes back the same object that it was given."""
 
     @property
     def topic(self) -> Topic:
@@ -125,7 +125,7 @@ class StoredTopic(Protocol):
 
     @property
     def settings(self) -> TopicSettings:
-        """Its settings; retention as it was when the topic was looked up."""
+        """Its settings; retention as of the lookup."""
 
     @property
     def created_at_us(self) -> int:
@@ -136,7 +136,7 @@ class PartitionState(NamedTuple):
     """A partition at one moment."""
 
     marks: Marks
-    #: The oldest offset that is stored here: above `marks.low` where records were evicted.
+    #: The oldest offset that is stored here: above `marks.low` if records were evicted.
     oldest: Offset
     #: Oldest first; there is always one.
     epochs: Sequence[Epoch]
@@ -146,7 +146,7 @@ class Trimmed(NamedTuple):
     """The result of a trim."""
 
     marks: Marks
-    #: Whether all storage of what lies below the low-water mark was released.
+    #: Whether all storage below the low-water mark was released.
     is_released: bool
 
 
@@ -156,11 +156,11 @@ class AppendRequest(NamedTuple):
     drafts: Sequence[Draft]
     tenant: Tenant | None = None
     producer: str | None = None
-    #: The producer's, one for each draft, rising.
+    #: The producer's sequences, one for each draft, rising.
     sequences: Sequence[int] = ()
     idempotency_key: str | None = None
     expected_offset: int | None = None
-    #: When it was appended to the log that it is copied from; None for now.
+    #: For copies: the append time in the original log; None for now.
     timestamp_us: int | None = None
 
     @property
@@ -170,7 +170,7 @@ class AppendRequest(NamedTuple):
 
 
 class Placement(NamedTuple):
-    """Where the values of a request went: first those that were stored before, then the others."""
+    """Where the values of a request are: first those stored before, then the new ones."""
 
     offset: int
     timestamp_us: int
@@ -182,7 +182,7 @@ class Outcome(Protocol):
 
     @property
     def is_settled(self) -> bool:
-        """Whether it is known."""
+        """Whether the outcome is known."""
 
     @property
     def level(self) -> Durability | None:
@@ -201,27 +201,27 @@ class Outcome(Protocol):
 
 
 class Shortcut(Protocol):
-    """Appends plain events to one partition: no terms, no key but their own, no tenant."""
+    """Appends plain events to one partition: no terms, no tenant, no key except their own."""
 
     def append_event(self, event: Event, bytes_max: int) -> Outcome | NotImplementedType:
-        """Append one event; the outcome is written. NotImplemented, with nothing done, if not.
+        """Append one event and return its outcome, already written.
 
-        Raises what `Store.append` raises.
+        NotImplemented, with nothing done, if this path cannot. Raises what `Store.append` raises.
         """
 
     def append_events(self, events: list[Event], bytes_max: int) -> Outcome | NotImplementedType:
-        """Append several, as one request."""
+        """Append several events as one request. As `append_event`."""
 
     def route(
         self, events: list[Event], partitions: int, bytes_max: int
     ) -> dict[int, tuple[list[int], list[Event]]] | NotImplementedType:
         """Return the events of each partition by key, with their indices.
 
-        NotImplemented if one has no key, or counts more than `bytes_max`.
+        NotImplemented if one has no key, or is larger than `bytes_max`.
         """
 
     def size_of(self, values: Event | list[Event]) -> int:
-        """Return how large what was appended counts."""
+        """Return the size of what was appended, as counted against limits."""
 
     def appender(
         self,
@@ -232,20 +232,20 @@ class Shortcut(Protocol):
         bytes_max: int,
         /,
     ) -> "Appender | EventAppender | None":
-        """Return what appends events as long as the partition is not taken over, and until its
-        `fresh_until` by the clock, None for that of the system.
+        """Return an appender of events, usable until its `fresh_until` or a take-over.
 
-        It returns a receipt of the type, or of a list what the function makes of the first
-        receipt and their count. The levels are that of each append and the highest that there
-        is. None if there is no such thing.
+        `fresh_until` is read by the clock; None is the system's. The appender returns a receipt
+        of the given type; for a list, it calls the function with the first receipt and the
+        count. The levels are that of each append and the highest of the store. None if the store
+        has no appender.
         """
 
 
 T = TypeVar("T", bound=StoredTopic)
-"""What a store knows a topic by."""
+"""A store's own object for a topic."""
 
 T_contra = TypeVar("T_contra", bound=StoredTopic, contravariant=True)
-"""The same, where it is only passed in."""
+"""The same, as a parameter only."""
 
 
 class StoreTopics(Protocol[T]):
@@ -255,23 +255,23 @@ class StoreTopics(Protocol[T]):
         """Return every topic of every tenant, in no order."""
 
     def find_topic(self, tenant: Tenant | None, name: str, *, fresh: bool = False) -> T | None:
-        """Return the topic, with its present retention if `fresh`; None if there is none."""
+        """Return the topic, with its current settings if `fresh`; None if there is none."""
 
     def find_topic_id(self, topic_id: UUID) -> T | None:
         """Return the topic of this id; None if there is none."""
 
     def create_topic(self, name: str, tenant: Tenant | None, settings: TopicSettings) -> T:
-        """Return the topic that is there, or a new one; durable then.
+        """Return the existing topic, or create it; durable when this returns.
 
-        Calls `check_new_topic` under the exclusion in which the topic is created.
+        Calls `check_new_topic` under the lock with which the topic is created.
         """
 
     def change_settings(
         self, topic: T, change: Callable[[TopicSettings], TopicSettings]
     ) -> TopicSettings:
-        """Replace the settings by what `change` makes of the present ones; durable then.
+        """Replace the settings with what `change` makes of them; durable when this returns.
 
-        If these have more partitions, the new ones are there, and empty, with them.
+        If they have more partitions, the new ones exist, empty, at the same time.
         """
 
     def drop_topic(self, topic: T) -> None:
@@ -291,13 +291,13 @@ class StoreRecords(Protocol[T_contra]):
         *,
         may_wait: bool = True,
     ) -> Outcome:
-        """Append all of the request or none, as `decide` says, and return its outcome.
+        """Append the whole request or nothing, as `decide` requires, and return its outcome.
 
-        Returns once `level` is reached, and raises what went wrong. UnavailableError, with
-        the request in `.write`, if the store cannot take it within `timeout_s`. Without
-        `may_wait` it does not block, and the outcome may still be open: such calls come
-        from the thread of an event loop, or from one that works for it, and those of one
-        partition are taken in order.
+        Returns once `level` is reached, or raises the error. UnavailableError, with the
+        request in `.write`, if the store cannot take it within `timeout_s`. Without
+        `may_wait` it does not block, and the outcome may still be open. Such calls come
+        from the thread of an event loop, or from one that works for it; those of one
+        partition are stored in the order of the calls.
         """
 
     def marks(self, topic: T_contra, partition: int) -> Marks:
@@ -313,19 +313,19 @@ class StoreRecords(Protocol[T_contra]):
         """Return the same records as Arrow record batches."""
 
     def history(self, topic: T_contra, partition: int, start: int, end: int | None) -> History:
-        """Return what is stored of [start, end), with damage named, as `LogReader.history`.
+        """Return what is stored of [start, end), including damage. See `LogReader.history`.
 
-        Where the topic has a proof, the history of [n, n) has the chain's value before n.
+        In a topic with a proof, the history of [n, n) has the chain's value before n.
         """
 
     def segments(self, topic: T_contra, partition: int) -> Sequence[Segment]:
-        """Return the runs that tile what is stored here, in order, none of them empty."""
+        """Return the segments stored here, in order, without gaps, none empty."""
 
     def trim(self, topic: T_contra, partition: int, low: int) -> Trimmed:
-        """Raise the low-water mark to `low`, never lower it; storage follows. Durable."""
+        """Raise the low-water mark to `low`, durably; never lowers it. Storage is freed later."""
 
     def evict(self, topic: T_contra, partition: int, before: int) -> Offset:
-        """Release storage before `before`; return the oldest offset stored here then."""
+        """Release storage before `before`; return the oldest offset still stored here."""
 
 
 class StoreKeys(Protocol[T_contra]):
@@ -338,7 +338,7 @@ class StoreKeys(Protocol[T_contra]):
         """Return the value; None if there is none."""
 
     def put_key(self, topic: T_contra, key: str, value: bytes, expected: bytes | None) -> bool:
-        """Replace the value if it is `expected` now, None standing for no value; say whether."""
+        """Set the value if it is `expected` now (None: no value); return whether it was set."""
 
     def remove_key(self, topic: T_contra, key: str) -> bool:
         """Remove a key, also one whose value is damaged or missing; False if there was none."""
@@ -353,61 +353,61 @@ class Store(StoreTopics[T], StoreRecords[T], StoreKeys[T], Protocol[T]):
 
     @property
     def mode(self) -> Mode:
-        """What it was opened for."""
+        """The mode that it was opened in."""
 
     @property
     def url(self) -> str:
-        """Where it is, for people; without secrets."""
+        """Its URL for people, without secrets."""
 
     @property
     def capabilities(self) -> Capabilities:
-        """What it can promise."""
+        """What it can do."""
 
     def check_open(self) -> None:
         """Raise ClosedError once it is closed, or in the child of a fork."""
 
     def claim(self, place: ConsumerPlace) -> Claim:
-        """Return the claim to be the one reader of a consumer's partition.
+        """Return the claim of a consumer's partition: at most one reader holds it.
 
         UnavailableError, with the holder's pid and host, while another claim holds it. A
-        claim ends with the store, with its last reference, and with its process.
+        claim ends when the store is closed, with its last reference, or with its process.
         """
 
     def watch(self, find: Callable[[TopicName], T], *, durable_only: bool) -> Watch:
         """Return a watch of no partitions yet, which looks topics up with `find`."""
 
     def beside(self, name: str) -> str | None:
-        """Return where a room above may keep a file that can be made again; None for nowhere."""
+        """Return a path for a file that a room above can rebuild; None if there is no place."""
 
     def size_bytes(self) -> int:
-        """Return what everything occupies."""
+        """Return how many bytes of storage are used."""
 
     def close(self) -> None:
         """Finish what was accepted, end watches, release locks and files. May be repeated."""
 
 
 class DurableStore(Protocol[T_contra]):
-    """What a store has besides whose `durability_max` is durable."""
+    """What a store that reaches durable offers besides."""
 
     def sync(self, topic: T_contra, partition: int) -> None:
         """Make durable what any process has appended so far."""
 
     def flush(self) -> None:
-        """Make everything durable, and tidy up."""
+        """Make everything durable, and do maintenance."""
 
 
 class MeasuredStore(Protocol):
-    """What a store with `has_metrics` has besides."""
+    """What a store with `has_metrics` offers besides."""
 
     def metrics(self) -> StoreMetrics:
         """Return what the store has done since it was opened. Does not block."""
 
 
 class SegmentedStore(Protocol[T_contra]):
-    """What a store with `has_segments` has besides."""
+    """What a store with `has_segments` offers besides."""
 
     def seal(self, topic: T_contra, partition: int) -> int:
-        """End the last segment; return how many segments were rewritten."""
+        """Finish the last segment; return how many segments were rewritten."""
 
 
 class Erased(NamedTuple):
@@ -415,34 +415,34 @@ class Erased(NamedTuple):
 
     #: How many records were, or would be, erased.
     records: int
-    #: Whether no copy of what was erased is left in the store's files.
+    #: Whether the store's files hold no copy of the erased content any more.
     is_released: bool = True
 
 
 class ErasingStore(Protocol[T_contra]):
-    """What a store with `has_erasure` has besides. See design 0123."""
+    """What a store with `has_erasure` offers besides. See design 0123."""
 
     def erase(self, topic: T_contra, partition: int, key: str, *, dry_run: bool) -> Erased:
-        """Put a tombstone in the place of each record of a key, and count them.
+        """Replace each record of a key with a tombstone, and count them.
 
-        Offsets, timestamps and the values of the chain stay. Completes what was interrupted:
-        a call that is repeated leaves nothing of it, in records that were trimmed neither.
+        Offsets, timestamps and the chain's values stay. A repeated call completes an
+        interrupted one, also for records that were trimmed since.
         With `dry_run` it only counts.
         """
 
 
 class TransactionalStore(Protocol):
-    """What a store with `has_transactions` has besides."""
+    """What a store with `has_transactions` offers besides."""
 
     def transaction(self, connection: Any) -> AbstractContextManager[Any]:
         """See LogTransactions."""
 
 
 class MovableStore(Protocol[T_contra]):
-    """What a store with `moves` has besides. See design 0099."""
+    """What a store with `moves` offers besides. See design 0099."""
 
     def identities(self, topic: T_contra, partition: int) -> IdentityState:
-        """Return the writes that can be recognised, oldest first."""
+        """Return the identities that are still recognised, oldest first."""
 
     def begin_at(
         self,
@@ -452,14 +452,15 @@ class MovableStore(Protocol[T_contra]):
         anchor: bytes | None,
         identities: IdentityState,
     ) -> None:
-        """Have a partition without records begin at `start`, where another one was trimmed.
+        """Make a partition without records begin at `start`, as a trimmed one does.
 
-        `anchor` is the chain's value before it; `identities` are of what was trimmed.
+        `anchor` is the chain's value before `start`; `identities` are those of the trimmed
+        records.
         """
 
 
 class StoreTier(Protocol):
-    """What sits between a log and its store, and has what the store evicted."""
+    """Sits between a log and its store, and holds the records that the store evicted."""
 
     def over(self, store: Store[StoredTopic], clock: Clock) -> Store[StoredTopic]:
         """Return the store that reads from both."""

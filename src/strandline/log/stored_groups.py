@@ -1,7 +1,7 @@
 """A consumer group as it is kept in its topic's keyed area. See design 0092.
 
-One value for each group, replaced by compare-and-set: who the members are, and which of them
-holds which partition. Its cursors lie beside it, each with the generation of its holder.
+Each group is one value, replaced by compare-and-set: its members, and which of them holds
+which partition. The cursors are stored beside it, each with the generation of its holder.
 """
 
 from collections.abc import Iterable, Mapping
@@ -24,12 +24,12 @@ class StoredMember(msgspec.Struct, frozen=True, omit_defaults=True):
     started_at_us: int
     lease_s: float
     beat: int
-    """Rises with each renewal. A lease ends once it has not risen for `lease_s`, by the
-    monotonic clock of the process that looks at it: no wall clock decides."""
+    """Rises with each renewal. The lease expires if it has not risen for `lease_s`, by the
+    monotonic clock of the process that checks it; wall clocks play no part."""
     seen_at_us: int
-    """When it was renewed, for people."""
+    """When it was last renewed, to show to people."""
     is_manual: bool = False
-    """Whether it reads the partitions that it was given, and is given no others."""
+    """Whether it was assigned its partitions by hand, and is given no others."""
     is_shared: bool = False
     """Whether it is a member of a work queue, which shares records and holds no partition."""
 
@@ -39,7 +39,7 @@ class StoredMember(msgspec.Struct, frozen=True, omit_defaults=True):
         return f"{self.host}:{self.pid}"
 
     def is_live_at(self, now_us: int) -> bool:
-        """Whether its lease has not run out, by the wall clock: for people."""
+        """Whether its lease has not expired by the wall clock; to show to people."""
         return now_us <= self.seen_at_us + self.lease_s * 1_000_000
 
 
@@ -49,7 +49,7 @@ class StoredHold(msgspec.Struct, frozen=True, omit_defaults=True):
     partition: int
     generation: int
     member: str | None
-    """None while it is held by no member."""
+    """None while no member holds it."""
     since_us: int
     reason: str
 
@@ -60,7 +60,7 @@ class StoredGroup(msgspec.Struct, frozen=True, omit_defaults=True):
     tenant: str | None
     name: str
     generation: int = 0
-    """The highest that was given."""
+    """The highest generation used so far."""
     members: tuple[StoredMember, ...] = ()
     holds: tuple[StoredHold, ...] = ()
 
@@ -69,7 +69,7 @@ class StoredGroup(msgspec.Struct, frozen=True, omit_defaults=True):
         return next((each for each in self.members if each.id == member_id), None)
 
     def hold(self, partition: int) -> StoredHold | None:
-        """Return who holds a partition, or held it last."""
+        """Return the hold of a partition: its holder, or the last one."""
         return next((each for each in self.holds if each.partition == partition), None)
 
     def held_by(self, member_id: str) -> list[int]:
@@ -89,7 +89,7 @@ class StoredGroup(msgspec.Struct, frozen=True, omit_defaults=True):
         return replace(self, holds=tuple(known[number] for number in sorted(known)))
 
     def given(self, member_id: str, partitions: Iterable[int], now_us: int, reason: str) -> Self:
-        """Return the group with partitions held by a member, in a new generation."""
+        """Return the group with these partitions held by a member, in a new generation."""
         generation = self.generation + 1
         taken = [
             StoredHold(number, generation, member_id, now_us, self._reason(number, reason))
@@ -98,7 +98,7 @@ class StoredGroup(msgspec.Struct, frozen=True, omit_defaults=True):
         return replace(self.with_holds(taken), generation=generation)
 
     def released(self, partitions: Iterable[int], now_us: int, reason: str) -> Self:
-        """Return the group with partitions that no member holds."""
+        """Return the group with these partitions held by no member."""
         holds = (self.hold(number) for number in partitions)
         return self.with_holds(
             StoredHold(each.partition, each.generation, None, now_us, reason)
@@ -107,13 +107,13 @@ class StoredGroup(msgspec.Struct, frozen=True, omit_defaults=True):
         )
 
     def without_member(self, member_id: str, now_us: int, reason: str) -> Self:
-        """Return the group without a member, and what it held released."""
+        """Return the group without a member, and with its partitions released."""
         members = tuple(each for each in self.members if each.id != member_id)
         found = self.released(self.held_by(member_id), now_us, reason)
         return replace(found, members=members)
 
     def _reason(self, partition: int, reason: str) -> str:
-        # Why it was released says why it moved.
+        # The reason of the release explains why the partition moved.
         last = self.hold(partition)
         return reason if last is None or last.member is not None else last.reason
 
@@ -123,7 +123,7 @@ encode_group: Final = msgspec.json.encode
 
 
 def group_key(tenant: Tenant | None, name: str) -> str:
-    """Return where a group is kept."""
+    """Return the key of a group."""
     return f"{GROUPS_PREFIX}{tenant or ''}/{name}"
 
 
@@ -142,5 +142,5 @@ def decode_group(raw: bytes | None, tenant: Tenant | None, name: str) -> StoredG
 
 
 def group_among(kept: Mapping[str, bytes], tenant: Tenant | None, name: str) -> StoredGroup:
-    """Return the group as it is in all that the keyed area of its topic has."""
+    """Return the group, given all values of its topic's keyed area."""
     return decode_group(kept.get(group_key(tenant, name)), tenant, name)

@@ -1,4 +1,4 @@
-"""On what terms a caller appends: where to, how safely, and as which write."""
+"""The options of an append: its partition, its durability, and its identity."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,14 +25,14 @@ from strandline.values.arguments import check_limit, check_options, check_timeou
 from strandline.values.names import RESERVED_PREFIX
 from strandline.values.partitioning import unknown_partition
 
-# Members of an enumeration are slow to look up.
+# Looking up an enumeration's members is slow.
 _APPLIED: Final = Durability.APPLIED
 _WRITTEN: Final = Durability.WRITTEN
 _FIRST = Partition(0)
 
 
 class WriteTerms(TypedDict, total=False):
-    """Where an append goes, how safe it has to be, and by what it can be recognised."""
+    """Where an append goes, how durable it must be, and how a repeat is recognised."""
 
     partition: int | None
     durability: Durability | DurabilityName | None
@@ -43,7 +43,7 @@ class WriteTerms(TypedDict, total=False):
 
 
 class AppendTerms(WriteTerms, total=False):
-    """What an append may be given besides the topic, the values and their keys.
+    """The options of an append besides the topic, the values and their keys.
 
     See LogWriter.append.
     """
@@ -55,7 +55,7 @@ class AppendTerms(WriteTerms, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """AppendTerms, checked as far as that needs no topic."""
+    """AppendTerms, checked except for what depends on the topic."""
 
     partition: int | None = None
     tenant: str | None = None
@@ -66,7 +66,7 @@ class Terms:
     expected_offset: int | None = None
     timeout_s: float | None = None
     deliver_at: datetime | None = None
-    #: Whether they say nothing but a level, if that; set by `terms_of`.
+    #: Whether they hold at most a level; set by `terms_of`.
     is_plain: bool = False
 
     def __post_init__(self) -> None:
@@ -74,7 +74,7 @@ class Terms:
         keep("timeout_s", check_timeout(self.timeout_s))
         keep("expected_offset", check_limit("expected_offset", self.expected_offset))
         if (self.producer is None) != (self.sequence is None):
-            raise InvalidError("a producer and a sequence come together, pass both or neither")
+            raise InvalidError("a producer and a sequence go together, give both or neither")
         if self.producer is not None:
             keep("producer", check_producer_name(self.producer))
             keep("sequence", check_whole("sequence", self.sequence))
@@ -89,7 +89,7 @@ class Terms:
         return self.producer is not None or self.idempotency_key is not None
 
     def check_count(self, count: int) -> None:
-        """Raise InvalidError if a repeat of so many values could not be recognised."""
+        """Raise InvalidError if a repeat of this many values could not be recognised."""
         if self.producer is not None and count > PRODUCER_SEQUENCES_KEPT:
             raise InvalidError(
                 "a repeat of so many sequences could not be recognised, append fewer at a time",
@@ -110,7 +110,7 @@ class Terms:
     ) -> dict[Partition, Sequence[int]]:
         """Return the partitions in the order of their first value, with their values' indices.
 
-        `turn` is called at most once, and only if nothing else decides.
+        `turn` is called at most once, and only if nothing else determines a partition.
         """
         if not keys:
             return {}
@@ -128,13 +128,13 @@ class Terms:
             routed.setdefault(partition, []).append(index)
         if self.expected_offset is not None and len(routed) > 1:
             raise InvalidError(
-                "an expected offset is one of a single partition, append to each apart",
+                "an expected offset holds for one partition, append to each separately",
                 partitions=list(routed),
             )
         return dict(routed)
 
     def route_one(self, key: str | None, partitions: int, turn: Callable[[], int]) -> Partition:
-        """Return where a single value goes; `turn` is called only if nothing else decides."""
+        """Return one value's partition; `turn` is called only if nothing else determines it."""
         if self.partition is not None:
             return check_partition(self.partition, partitions)
         if partitions == 1:
@@ -161,7 +161,7 @@ _AT_LEVELS: Mapping[object, Terms] = {
 
 
 def terms_of(given: AppendTerms) -> Terms:
-    """Return the terms that a call gives; at little cost where it gives a level at most."""
+    """Return the terms of a call; cheap if it gives at most a level."""
     if not given:
         return _PLAIN
     is_plain = given.keys() == {"durability"}
@@ -189,7 +189,7 @@ def check_level(level: object, durability_max: Durability) -> Durability:
 
 
 def check_partition(partition: object, partitions: int) -> Partition:
-    """Return `partition` if a topic of so many has it, else raise InvalidError."""
+    """Return `partition` if a topic with this many has it, else raise InvalidError."""
     number = check_whole("partition", partition)
     if number >= partitions:
         raise unknown_partition(number, partitions)
@@ -205,7 +205,7 @@ def check_new_name(name: str, *, internal: bool) -> str:
 
 
 def owner(topic: Topic, tenant: str | None) -> Tenant | None:
-    """Return whose a record or consumer in `topic` is; InvalidError if it may not be."""
+    """Return the tenant of a record or consumer in `topic`; InvalidError if it is not allowed."""
     if tenant is None:
         return topic.tenant
     parsed = parse_tenant(tenant)
@@ -215,13 +215,13 @@ def owner(topic: Topic, tenant: str | None) -> Tenant | None:
 
 
 def latest_before(high: int) -> Offset | None:
-    """Return the last offset that was given in a partition that ends at `high`."""
+    """Return the last offset used in a partition that ends at `high`."""
     return Offset(high - 1) if high else None
 
 
 def check_durable(before: int, durable: int) -> None:
-    """Raise InvalidError if not all before `before` is durable, and so may still be lost."""
+    """Raise InvalidError unless all before `before` is durable."""
     if before > durable:
         raise InvalidError(
-            "only what is durable may be evicted, sync first", before=before, durable=durable
+            "only durable records may be evicted, sync first", before=before, durable=durable
         )

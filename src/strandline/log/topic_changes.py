@@ -1,4 +1,4 @@
-"""Changes of topics that exist: their limits, more partitions, what is kept, and their end."""
+"""Changes of existing topics: limits, partitions, trimming, erasing, dropping."""
 
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -19,7 +19,7 @@ from strandline.values.erasure import ErasureReport
 from strandline.values.payload_schema import encode_payload_schema
 
 ROUTE_DELAY_S: Final = 2 * ROUTE_CHECK_S
-"""After how long values are routed by an added partition, where other processes may write."""
+"""When appends start to use an added partition, if other processes may write."""
 
 
 class TopicChanges:
@@ -46,13 +46,13 @@ class TopicChanges:
         retention_bytes: Limit,
         limit_bytes: Limit,
     ) -> StoredTopic:
-        """Change the limits that are named."""
+        """Change the given limits."""
         change = change_of_limits(topic, retention_age_s, retention_bytes, limit_bytes)
         self._access.check_mode(Mode.WRITE)
         return self._change(self._access.find(topic), change)
 
     def add_partitions(self, topic: TopicName, partitions: int) -> StoredTopic:
-        """Have the topic have so many partitions."""
+        """Raise the number of partitions to `partitions`."""
         wanted = check_whole("partitions", partitions)
         found = self._access.find(topic)
         self._access.check_mode(Mode.CONSUME if is_internal_name(found.topic.name) else Mode.WRITE)
@@ -64,7 +64,7 @@ class TopicChanges:
         return changed
 
     def declare_payload(self, topic: TopicName, declared: object) -> StoredTopic:
-        """Have payloads be declared to have this, or nothing."""
+        """Set the declared payload schema, or remove it with None."""
         packed = None if declared is None else encode_payload_schema(declared)
         self._access.check_mode(Mode.WRITE)
         found = self._access.find(topic)

@@ -1,4 +1,4 @@
-"""A topic as appends need it: where its values go, and what counts them."""
+"""What appends cache of a topic: routing, counters, and fast paths."""
 
 import itertools
 from typing import TYPE_CHECKING, Final
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from strandline.log.event_appender import EventAppender
 
 ROUTE_CHECK_S: Final = 1.0
-"""How often an appending process looks whether partitions were added."""
+"""How often an appending process checks whether partitions were added."""
 
 _IDENTITY_AGE_US = IDENTITY_AGE_S * 1_000_000
 
 
 class TopicLane:
-    """A topic as appends need it."""
+    """What appends cache of one topic."""
 
     __slots__ = (
         "appenders",
@@ -39,28 +39,28 @@ class TopicLane:
     def __init__(
         self, name: TopicName, stored: StoredTopic, counts: TopicCounts, clock: Clock
     ) -> None:
-        #: What the caller names it by.
+        #: The name or Topic that the caller uses.
         self.name: Final = name
         self.stored: StoredTopic = stored
         self.counts: Final = counts
         self.tenant: Final = stored.topic.tenant
         self.kind: Final = stored.settings.value_kind
-        #: The count by which values are routed; the topic may have more partitions already.
+        #: The partition count used for routing; the topic may have more partitions already.
         self.partitions: int = 0
-        #: The counts by which writes were routed that are still recognised, the latest first.
+        #: Earlier partition counts whose writes are still recognised as repeats, latest first.
         self.earlier: tuple[int, ...] = ()
-        #: What appends in place of Python, by partition; None where there is nothing.
+        #: The core's appenders by partition; None where there is none.
         self.appenders: list[Appender | EventAppender | None] = []
-        #: Until when this is known without a look at the topic, by the monotonic clock.
+        #: Until when this may be used without looking up the topic, by the monotonic clock.
         self.fresh_until: float
         self.route(stored, clock)
-        #: Whose turn it is among the partitions, where nothing else decides.
+        #: Round robin over the partitions, if nothing else determines one.
         self.turns: Final = itertools.count()
-        #: What appends plain events to each partition, once a first append has found it.
+        #: Each partition's fast path for plain events, found after a first append.
         self.shortcuts: dict[int, Shortcut] = {}
 
     def route(self, stored: StoredTopic, clock: Clock) -> None:
-        """Route by the count that holds now, until the next look at the topic is due."""
+        """Route by the current partition count, until the topic is to be looked up again."""
         settings = stored.settings
         self.stored = stored
         self.fresh_until = clock.monotonic() + ROUTE_CHECK_S
@@ -83,7 +83,7 @@ class TopicLane:
         self.fresh_until += min(next_s, ROUTE_CHECK_S) - ROUTE_CHECK_S
 
     def allow_appenders(self) -> None:
-        """Let the appenders append until the next look, if values are routed as before."""
+        """Let the appenders append until the next lookup, if routing is unchanged."""
         is_same = len(self.appenders) == self.partitions
         for appender in self.appenders:
             if appender is not None:
@@ -92,10 +92,10 @@ class TopicLane:
             self.appenders = [None] * self.partitions
 
     def allow_appender(self, made: "Appender | EventAppender") -> None:
-        """Let one that is new append until the next look, too."""
+        """Let a new appender append until the next lookup, too."""
         is_same = len(self.appenders) == self.partitions
         made.fresh_until = self.fresh_until if is_same else 0.0
 
     def turn(self) -> int:
-        """Return the next turn."""
+        """Return the next number of the round robin."""
         return next(self.turns)

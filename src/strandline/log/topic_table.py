@@ -1,4 +1,4 @@
-"""The topics and keys of a store that one process has to itself."""
+"""The topics and keys of a store that only one process uses."""
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +11,7 @@ from strandline.log.topics import TopicNames, check_new_topic
 from strandline.values import Tenant, Topic, TopicSettings
 
 P = TypeVar("P")
-"""What such a store keeps of a partition."""
+"""The store's own object for a partition."""
 
 
 @dataclass(eq=False, slots=True)
@@ -26,7 +26,7 @@ class TableTopic(Generic[P]):
 
 
 class TopicTable(Generic[P]):
-    """Implements StoreTopics and StoreKeys. `new_partition` makes what is kept of each."""
+    """Implements StoreTopics and StoreKeys. `new_partition` makes the object for a partition."""
 
     def __init__(
         self, clock: Clock, new_partition: Callable[[Topic, TopicSettings, int], P]
@@ -79,7 +79,7 @@ class TopicTable(Generic[P]):
             settings = change(topic.settings)
             added = range(topic.settings.partitions, settings.partitions)
             new = (self._new_partition(topic.topic, settings, number) for number in added)
-            # First, so that a reader of the settings finds every partition.
+            # Partitions first: a reader of the settings must find every partition.
             topic.partitions = (*topic.partitions, *new)
             topic.settings = settings
             return settings

@@ -1,4 +1,4 @@
-"""The rules of topics: which names may be new, and what is said of one that is not there."""
+"""The rules of topics: which names a new one may have, and the error for an unknown one."""
 
 import difflib
 from collections.abc import Callable, Iterable
@@ -28,19 +28,19 @@ _NEAR_MAX = 3
 
 
 class TopicNames:
-    """The names in use, found without a look at each. The caller holds a lock for changes."""
+    """The names in use, indexed without case. The caller holds a lock for changes."""
 
     def __init__(self) -> None:
         # By tenant and whether they are internal, then by the name without case.
         self._names: dict[tuple[Tenant | None, bool], dict[str, set[str]]] = {}
 
     def add(self, tenant: Tenant | None, name: str) -> None:
-        """Note that a name is in use."""
+        """Add a name."""
         group = self._names.setdefault((tenant, is_internal_name(name)), {})
         group.setdefault(name.lower(), set()).add(name)
 
     def discard(self, tenant: Tenant | None, name: str) -> None:
-        """Note that a name is free."""
+        """Remove a name."""
         group = self._names.get((tenant, is_internal_name(name)), {})
         case_variants = group.get(name.lower(), set())
         case_variants.discard(name)
@@ -48,7 +48,7 @@ class TopicNames:
             group.pop(name.lower(), None)
 
     def case_variants(self, tenant: Tenant | None, name: str) -> Iterable[str]:
-        """Return the tenant's names that are the same but for case."""
+        """Return the tenant's names that differ at most by case."""
         group = self._names.get((tenant, is_internal_name(name)), {})
         return tuple(group.get(name.lower(), ()))
 
@@ -56,10 +56,10 @@ class TopicNames:
 def check_new_topic(
     name: str, settings: TopicSettings, known: TopicSettings | None, case_variants: Iterable[str]
 ) -> None:
-    """Raise unless a topic of this name may be created, or is there with equal settings.
+    """Raise unless a topic of this name may be created, or exists with equal settings.
 
     `known` are the settings of the tenant's topic of this name, `case_variants` the tenant's names
-    that are the same but for case. A store calls this under the exclusion in which it creates.
+    that differ only by case. A store calls this under the lock with which it creates topics.
     """
     if known is None:
         check_case_twin(name, list(case_variants))
@@ -81,7 +81,7 @@ def check_same_settings(name: str, known: TopicSettings, wanted: TopicSettings) 
 
 
 def _how_to_change(known: TopicSettings, wanted: TopicSettings) -> str:
-    """Return what makes the topic as it is wanted, of what can be changed at all."""
+    """Return how to change the existing topic as wanted, as far as it can be changed."""
     differing = known.unlike(wanted)
     advice = ""
     if wanted.partitions > known.partitions:
@@ -99,12 +99,12 @@ def name_of(topic: TopicName, tenant: Tenant | None) -> tuple[Tenant | None, str
 
 
 def is_internal_name(name: str) -> bool:
-    """Return whether a topic of this name is one that the rooms above keep for themselves."""
+    """Whether a topic of this name is an internal one of the rooms above."""
     return name.startswith(RESERVED_PREFIX)
 
 
 def unknown_topic(name: str, names: Iterable[str]) -> InvalidError:
-    """Return the error for a topic that is not there; `names` are those of the tenant."""
+    """Return the error for an unknown topic; `names` are those of the tenant."""
     is_internal = is_internal_name(name)
     others = [each for each in names if is_internal_name(each) == is_internal and each != name]
     near = difflib.get_close_matches(name, others, _NEAR_MAX)
@@ -114,7 +114,7 @@ def unknown_topic(name: str, names: Iterable[str]) -> InvalidError:
 
 
 def topic_settings(options: TopicOptions, metadata: tuple[tuple[str, str], ...]) -> TopicSettings:
-    """Return the settings that a call of `create_topic` asks for."""
+    """Return the settings that a call of `create_topic` gives."""
     check_options("create_topic", options, TopicOptions.__optional_keys__)
     chosen: dict[str, Any] = {**options}
     if options.get("source") is not None:
@@ -126,13 +126,13 @@ def topic_settings(options: TopicOptions, metadata: tuple[tuple[str, str], ...])
     declared = chosen.pop("payload_schema", None)
     if chosen.get("schema") is not None and kind is not ValueKind.BATCH:
         raise InvalidError(
-            "only a topic of batches has a schema; payload_schema declares what payloads have",
+            "only a topic of batches has a schema; use payload_schema to declare payloads",
             value_kind=str(kind),
         )
     if declared is not None:
         if kind is not ValueKind.EVENT:
             raise InvalidError(
-                "only events have payloads; the schema of batches is registered with"
+                "only events have a payload_schema; register the schema of batches with"
                 " log.scope().register",
                 value_kind=str(kind),
             )
@@ -153,7 +153,7 @@ def check_settings(name: str, settings: TopicSettings) -> None:
 def change_of_limits(
     topic: TopicName, retention_age_s: Limit, retention_bytes: Limit, limit_bytes: Limit
 ) -> Callable[[TopicSettings], TopicSettings]:
-    """Return the change of a topic's limits; InvalidError if it must not be shortened."""
+    """Return the change of a topic's limits; InvalidError if the topic may not be trimmed."""
     if any(isinstance(each, int) for each in (retention_age_s, retention_bytes, limit_bytes)):
         check_may_shorten(topic)
     return partial(

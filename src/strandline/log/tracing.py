@@ -1,4 +1,4 @@
-"""What a log reports of appends and deliveries, for traces. See design 0125."""
+"""Spans for appends and deliveries. See design 0125."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -13,26 +13,26 @@ from strandline.values import Record
 
 
 class SentSpan(Protocol):
-    """An append that is under way."""
+    """The span of a running append."""
 
     def carried(self, value: Value) -> Value:
-        """Return the value with the span in its headers, if it is an event without one."""
+        """Return the value with the span in its headers, if it is an event without a span."""
 
     def stored(self, partition: int, offset: int) -> None:
-        """Note where the record is."""
+        """Record the partition and offset."""
 
 
 class Tracing(Protocol):
     """Makes spans. Any thread may call it; none of its calls raises."""
 
     def sending(self, topic: str, count: int) -> AbstractContextManager[SentSpan]:
-        """Return a block for an append of so many values, with its span current inside."""
+        """Return a block for an append of `count` values; its span is current inside."""
 
     def continuing(self, headers: Mapping[str, str]) -> AbstractContextManager[None]:
-        """Return a block that is part of the span in the headers of a request, if it has one."""
+        """Return a block that continues the span in a request's headers, if there is one."""
 
     def received(self, topic: str, consumer: str, records: Iterable[Record]) -> None:
-        """Note that a consumer got these records."""
+        """Record that a consumer received these records."""
 
     def processing(
         self, topic: str, consumer: str, record: Record
@@ -41,12 +41,12 @@ class Tracing(Protocol):
 
 
 class TracedAppends:
-    """Appends values, each append with a span that its events carry in their headers.
+    """Appends values; each append has a span, which its events carry in their headers.
 
-    What the log itself keeps in topics has none.
+    Appends to internal topics have none.
     """
 
-    #: The core makes no spans.
+    #: The core does not make spans.
     appenders = None
 
     def __init__(self, appends: Appends, tracing: Tracing) -> None:
@@ -94,7 +94,7 @@ class TracedAppends:
 
 
 def traced(appends: Appends, tracing: Tracing | None) -> Appends | TracedAppends:
-    """Return what appends, with spans if there is something that makes them."""
+    """Return `appends`, with spans if there is a tracing."""
     return appends if tracing is None else TracedAppends(appends, tracing)
 
 

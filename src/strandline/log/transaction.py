@@ -1,4 +1,4 @@
-"""A transaction of the caller's, not yet entered."""
+"""A transaction with the caller's rows, before its block is entered."""
 
 from contextlib import AbstractContextManager
 from types import TracebackType
@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 
 
 class Transaction:
-    """What `Log.transaction` returns, for `with`, which gives the connection."""
+    """What `Log.transaction` returns: enter it using `with` to get the connection."""
 
     def __init__(self, block: AbstractContextManager[Any], url: str) -> None:
         self._block = block
@@ -28,6 +28,6 @@ class Transaction:
 
     def __getattr__(self, name: str) -> NoReturn:
         raise AttributeError(
-            f"a transaction has no {name!r}, its connection has:"
-            " write `with log.transaction() as connection:`"
+            f"a transaction has no {name!r}, use its connection:"
+            " `with log.transaction() as connection:`"
         )

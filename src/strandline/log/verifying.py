@@ -1,4 +1,4 @@
-"""Checking a partition's history, whatever it is stored in. See design 0022."""
+"""Verification of a partition's history, for every store. See design 0022."""
 
 import contextlib
 from collections.abc import Callable, Iterable, Sequence
@@ -70,7 +70,7 @@ def proof_head(
 def with_findings(
     reports: Sequence[ProofReport], damage: Iterable[CorruptError]
 ) -> Sequence[ProofReport]:
-    """Return the reports, the first of them with what is wrong beside the records."""
+    """Return the reports, with damage found outside the records added to the first."""
     found = tuple(ProofFinding(Offset(0), str(each)) for each in damage)
     if not found or not reports:
         return reports
@@ -82,7 +82,7 @@ def _verify(
     history: Callable[[int], History], number: int, expected: Sequence[ProofHead]
 ) -> ProofReport:
     while True:
-        # Overtaken by a trim, it looks again.
+        # If a trim overtakes it, it starts again.
         with contextlib.suppress(TrimmedError):
             return check_history(history(number), expected)
 
@@ -93,7 +93,7 @@ def unproved(topic: Topic) -> InvalidError:
 
 
 def check_history(history: History, expected: Sequence[ProofHead]) -> ProofReport:
-    """Return what is wrong with the records of a partition."""
+    """Return a report of the damage in a partition's records."""
     checking = _Checking(history, expected)
     for piece in history.pieces:
         if isinstance(piece, Damage):
@@ -112,7 +112,7 @@ class _Checking:
         self._next = history.low
         self._last_us: int | None = None
         self._records = self._erased = 0
-        #: The chain's value before `next`; None while it is not known.
+        #: The chain's value before `next`; None while unknown.
         self._value = self._anchor()
         self._heads: dict[int, list[ProofHead]] = {}
         for head in expected:
@@ -173,7 +173,7 @@ class _Checking:
         return history.anchor
 
     def _join(self, value: bytes | None) -> None:
-        """Compare with the value that is stored for what lies before."""
+        """Compare with the chain's value that is stored for all before."""
         if not self._history.is_proved:
             return
         if value is None:
@@ -223,7 +223,7 @@ class _Checking:
             self._compare()
 
     def _skip(self, stop: int) -> None:
-        """Go on at `stop`, whatever lies before it."""
+        """Continue at `stop`, ignoring the records before it."""
         self._value = None
         for offset in sorted(self._heads):
             if offset < stop:

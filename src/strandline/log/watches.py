@@ -1,4 +1,4 @@
-"""Hints in a log that other processes write to, too. See design 0012."""
+"""Hints in a log that other processes write to as well. See design 0012."""
 
 import logging
 import threading
@@ -17,54 +17,54 @@ from strandline.log.terms import check_partition
 from strandline.values import Offset, Partition, StrandlineError, Topic
 from strandline.writes.waiter import LoopWaiter
 
-#: How long a close waits for the thread that listens.
+#: How long a close waits for the listening thread.
 _CLOSE_S = 10.0
 
 _logger = logging.getLogger("strandline")
-# What makes a named tuple by name is slow, and a hint is made for each append.
+# Calling a named tuple's class is slow, and each append makes a hint.
 _new: Any = tuple.__new__
 
 Place = TypeVar("Place", bound=Hashable)
-"""What a store knows a partition by; never used again for another one."""
+"""A store's own identifier of a partition; never reused for another one."""
 
 Known = TypeVar("Known", bound=StoredTopic)
-"""What a store knows a topic by."""
+"""A store's own object for a topic."""
 
 
 class ChangeSource(Protocol[Place]):
-    """How a backend detects what other processes write.
+    """How a store detects what other processes write.
 
-    One thread waits at a time, and one adds and removes; the rest may be called from
-    anywhere.
+    One thread waits at a time, and one adds and removes; any thread may make the other
+    calls.
     """
 
-    #: Whether a reader may wait here by itself, instead of a thread that does so for all.
+    #: Whether a waiting reader may call `wait` itself, instead of one thread for all readers.
     is_for_readers: bool
 
     def add(self, place: Place, /) -> None:
-        """Watch this partition from now on. Raises nothing for what is wrong with it."""
+        """Watch this partition from now on. Ignores errors of the partition."""
 
     def remove(self, place: Place, /) -> None:
-        """Look out for it no more; it may be gone."""
+        """Stop watching it; it may be gone."""
 
     def wait(self, timeout_s: float | None = None, /) -> Collection[Place]:
         """Block until partitions may have changed, and return these.
 
-        Returns none when the time is up, when `wake` was called, or for no reason.
+        Returns none when the time is up, when `wake` was called, or spuriously.
         """
 
     def found(self) -> None:
-        """Record that one of them had changed."""
+        """Record that one of them had indeed changed."""
 
     def wake(self) -> None:
-        """End the present wait, or the next one if there is none."""
+        """End the current wait, or the next one if there is none."""
 
     def close(self) -> None:
-        """Release what it holds. No thread waits any more."""
+        """Release its resources. No thread waits any more."""
 
 
 class Spot(NamedTuple, Generic[Place]):
-    """One partition: the store's name for it, and the public one."""
+    """One partition: the store's identifier of it, and its topic and number."""
 
     place: Place
     topic: Topic
@@ -86,9 +86,9 @@ class WatchedPartition(Generic[Place]):
             self._local.add(watch)
             watch.start(self._spot.topic, self._spot.partition, seen)
             self._watches.attend(self._spot.place)
-            # Blocked while there was nothing to listen to, its reader did not listen.
+            # Its reader may block without listening, because there was nothing to listen to.
             watch.wake_once()
-        # Registered first: whatever is written from now on is notified.
+        # Register first: any later write is notified.
         end = self._watches.end(self._spot.place)
         with self._lock:
             if end is None:
@@ -110,9 +110,9 @@ class WatchedPartition(Generic[Place]):
         return bool(self._local)
 
     def notify(self, end: int) -> bool:
-        """Pass on that the partition ends here; False if that was known."""
+        """Notify that the partition ends here; False if that was known."""
         with self._lock:
-            # Two notifying threads may overtake each other: the earlier end must not come last.
+            # Two notifying threads may overtake each other: never notify an earlier end last.
             if end <= self._notified:
                 return False
             self._notified = end
@@ -123,7 +123,7 @@ class WatchedPartition(Generic[Place]):
             return True
 
     def notify_dropped(self) -> None:
-        """Pass on that the partition is gone, or cannot be examined: the reader will see."""
+        """Notify that the partition is gone or cannot be read: reading it raises the error."""
         with self._lock:
             hint = self._hint(0)
             for watch in self._local:
@@ -136,11 +136,10 @@ class WatchedPartition(Generic[Place]):
 class Watches(Generic[Place, Known]):
     """The partitions of one log that are watched in this process.
 
-    `place` identifies a partition, or what is durable of it; `end` returns where it ends
-    now (None if it is gone), and `open_changes` begins to listen to other processes: None
-    where there are none. A reader that is alone listens by itself while it waits; for
-    several, and for an event loop, one thread does. Locks are taken in one order: a
-    partition's, then that of Watches.
+    `place` identifies a partition, or its durable part; `end` returns where it ends now (None
+    if it is gone), and `open_changes` begins to listen to other processes: None if there are
+    none. A single reader listens by itself while it waits; for several, and for an event
+    loop, one thread does. Locks are taken in one order: a partition's, then that of Watches.
     """
 
     def __init__(
@@ -157,15 +156,15 @@ class Watches(Generic[Place, Known]):
         self._lock = threading.Lock()
         self._partitions: dict[Place, WatchedPartition[Place]] = {}
         self._watches: set[LocalWatch] = set()
-        #: Those that are to be notified of; none while no reader needs hints.
+        #: The partitions to notify; empty while no reader needs hints.
         self.partitions: Collection[object] = ()
-        #: Waits and hints of those that are closed.
+        #: Waits and hints of closed watches.
         self._waits = self._hints = 0
-        #: The partitions that are listened for; empty without a change source.
+        #: The partitions listened for; empty without a change source.
         self._attended: set[Place] = set()
         self._changes: ChangeSource[Place] | None = None
         self._thread: threading.Thread | None = None
-        #: Held by the thread that listens, until all watches are notified.
+        #: Held by the listening thread, until all watches are notified.
         self._turn = threading.Lock()
         self._attempt_turn = Attempt(self._turn)
         self._listener: ListeningEvent | None = None
@@ -184,18 +183,18 @@ class Watches(Generic[Place, Known]):
         self._watches.add(watch)
         self._find_hinted()
         if self._is_closed:
-            # A close in between did not find it.
+            # A concurrent close did not see this watch.
             watch.close()
         return watch
 
     def notify(self, place: Place, end: int) -> None:
-        """Pass on that this process has written up to `end`."""
+        """Notify that this process has written up to `end`."""
         watched = self._partitions.get(place)
         if watched is not None and watched.is_watched:
             watched.notify(end)
 
     def notify_dropped(self, places: Collection[Place]) -> None:
-        """Pass on that a topic was dropped."""
+        """Notify that a topic was dropped."""
         for place in places:
             watched = self._partitions.pop(place, None)
             self.unwatch(place)
@@ -203,7 +202,7 @@ class Watches(Generic[Place, Known]):
                 watched.notify_dropped()
 
     def metrics(self) -> StoreMetrics:
-        """Return how many watches there are, and what came of all that there were."""
+        """Return the number of open watches, and the counts of all watches so far."""
         with self._lock:
             watches = tuple(self._watches)
             waits = self._waits + sum(each.waits for each in watches)
@@ -224,7 +223,7 @@ class Watches(Generic[Place, Known]):
             self.partitions = self._partitions if needs_hints else ()
 
     def close(self) -> None:
-        """End every watch, and the listening."""
+        """Close every watch, and stop listening."""
         with self._lock:
             self._is_closed = True
             thread = self._thread
@@ -239,7 +238,7 @@ class Watches(Generic[Place, Known]):
     # --- for the partitions ---
 
     def attend(self, place: Place) -> None:
-        """Begin to listen for changes of this partition."""
+        """Start listening for changes of this partition."""
         with self._lock:
             if self._is_closed or self._open_changes is None:
                 return
@@ -266,7 +265,7 @@ class Watches(Generic[Place, Known]):
         partition = check_partition(number, found.settings.partitions)
         spot = Spot(self._place(found, partition, durable_only), found.topic, partition)
         with self._lock:
-            # Kept for good, so that there are never two of one partition.
+            # Never removed, so that a partition has only one.
             return self._partitions.setdefault(spot.place, WatchedPartition(self, spot))
 
     # --- for the waiters ---
@@ -295,12 +294,12 @@ class Watches(Generic[Place, Known]):
                     return False
                 has_turn = True
                 self._listener = event
-            # Registered first: setting the event from now on wakes the change source, too.
+            # Register first: setting the event from now on wakes the change source, too.
             self._listen(changes, 0 if event.is_set() else timeout_s)
             return True
         finally:
             if has_turn:
-                # Outside of the other lock: an interrupt may come while that is awaited.
+                # Released outside the other lock: an interrupt may come while waiting for that.
                 self._listener = None
                 self._turn.release()
                 with self._lock:
@@ -317,7 +316,7 @@ class Watches(Generic[Place, Known]):
     # --- listening ---
 
     def _needs_thread(self, changes: ChangeSource[Place]) -> bool:
-        """Whether no reader can listen by itself. Readers that follow need not listen."""
+        """Whether no reader can listen by itself. Readers with a follower need not listen."""
         hinted = sum(not each.is_following for each in tuple(self._watches))
         return hinted > (0 if self._has_loops or not changes.is_for_readers else 1)
 
@@ -327,7 +326,7 @@ class Watches(Generic[Place, Known]):
                 target=self._keep_listening, args=(changes,), name="strandline-changes", daemon=True
             )
             start_thread(thread)
-            # A reader that listens has its turn first, and notifies all others.
+            # A reader that is listening finishes first, and notifies all others.
             self._thread = thread
 
     def _end_if_idle(self) -> None:
@@ -357,12 +356,12 @@ class Watches(Generic[Place, Known]):
                 if not self._needs_thread(changes):
                     self._thread = None
                     break
-        # One that waits has left the listening to this thread.
+        # A waiting reader counted on this thread to listen: wake it to do so itself.
         for watch in tuple(self._watches):
             watch.wake_once()
 
     def _listen(self, changes: ChangeSource[Place], timeout_s: float | None) -> None:
-        """Wait for changes and notify all watches. The caller has the turn."""
+        """Wait for changes and notify all watches. The caller holds the turn."""
         if self._is_behind:
             changed: Collection[Place] = tuple(self._attended)
         else:
@@ -383,7 +382,7 @@ class Watches(Generic[Place, Known]):
         try:
             end = self.end(place)
         except (StrandlineError, OSError):
-            # The reader finds it by its own look.
+            # The reader gets the error from its own read.
             watched.notify_dropped()
             return True
         if end is None:

@@ -1,6 +1,6 @@
-"""What the calls of the port are on the wire, between a remote log and its server. See design 0101.
+"""The messages between a remote log and its server, for the calls of the port. See design 0101.
 
-Messages are msgpack arrays: a field that is added later stands at the end and has a default.
+Messages are msgpack arrays: a field added later goes last, and has a default.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ MSGPACK: Final = "application/vnd.msgpack"
 PAGE_RECORDS: Final = 4096
 PAGE_BYTES: Final = 4 * 1024 * 1024
 LEASE_S: Final = 10.0
-"""How long a claim holds that its client does not renew."""
+"""How long a claim lasts if its client does not renew it."""
 
 
 _Few = msgspec.Meta(max_length=REQUEST_RECORDS_MAX)
@@ -32,7 +32,7 @@ class Message(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
 
 
 class WireTopic(Message):
-    """A topic, in the forms in which stores keep it."""
+    """A topic, in the form in which stores keep it."""
 
     topic: bytes
     settings: bytes
@@ -40,7 +40,7 @@ class WireTopic(Message):
 
 
 class WireBody(Message):
-    """The parts of a record's value; of bytes and batches, `payload` alone."""
+    """The parts of a record's value; for bytes and batches, only `payload`."""
 
     payload: bytes
     kind: str | None = None
@@ -69,7 +69,7 @@ class WireAppend(Message):
 
 
 class AppendCall(Message):
-    """Appends to one partition, in this order."""
+    """Appends to one partition, in the order given."""
 
     topic_id: UUID
     partition: int
@@ -77,7 +77,7 @@ class AppendCall(Message):
 
 
 class WireOutcome(Message):
-    """A placement, or the problem document of what was raised instead."""
+    """A placement, or the problem document of the error raised instead."""
 
     offset: int = 0
     timestamp_us: int = 0
@@ -87,13 +87,13 @@ class WireOutcome(Message):
 
 
 class AppendReturn(Message):
-    """The outcome of each, in order."""
+    """The outcome of each append, in order."""
 
     outcomes: list[WireOutcome]
 
 
 class WireRecord(Message):
-    """A record as it is stored."""
+    """A stored record."""
 
     offset: int
     timestamp_us: int
@@ -105,7 +105,7 @@ class WireRecord(Message):
 
 
 class WireMarks(Message):
-    """The ends of a partition."""
+    """The marks of a partition."""
 
     low: int
     high: int
@@ -117,7 +117,7 @@ class WireMarks(Message):
 
 
 class WireStore(Message):
-    """What a store is."""
+    """The identity and capabilities of a store."""
 
     id: UUID
     url: str
@@ -154,7 +154,7 @@ class CreateCall(Message):
 
 
 class ChangeCall(Message):
-    """Replaces the settings of a topic, if they are as expected; returns those that it has then."""
+    """Replaces the settings of a topic if they are as expected; returns the current ones."""
 
     topic_id: UUID
     expected: bytes
@@ -162,13 +162,13 @@ class ChangeCall(Message):
 
 
 class TopicCall(Message):
-    """Is about a topic."""
+    """A call about a topic."""
 
     topic_id: UUID
 
 
 class PartitionCall(Message):
-    """Is about a partition; `offset` is where to trim, or before what to evict."""
+    """A call about a partition; `offset` is where to trim to, or what to evict before."""
 
     topic_id: UUID
     partition: int
@@ -204,7 +204,7 @@ class ReadReturn(Message):
 
 
 class WirePredicate(Message):
-    """A predicate, see PredicateText."""
+    """A predicate. See PredicateText."""
 
     where: str
     now_us: int
@@ -212,7 +212,7 @@ class WirePredicate(Message):
 
 
 class SelectCall(Message):
-    """Reads the records that any of some predicates selects."""
+    """Reads the records selected by any of some predicates."""
 
     topic_id: UUID
     partition: int
@@ -224,14 +224,14 @@ class SelectCall(Message):
 
 
 class SelectReturn(Message):
-    """Those that were found, and up to where."""
+    """The selected records, and up to which offset."""
 
     records: list[WireRecord]
     end: int
 
 
 class ScanCall(Message):
-    """Reads columns of the rows that a scan selects, see ScanText."""
+    """Reads columns of the rows that a scan selects. See ScanText."""
 
     topic_id: UUID
     partition: int
@@ -244,14 +244,14 @@ class ScanCall(Message):
 
 
 class ScanReturn(Message):
-    """Rows as an Arrow IPC stream, and up to where."""
+    """Rows as an Arrow IPC stream, and up to which offset."""
 
     rows: bytes
     end: int
 
 
 class RangesCall(Message):
-    """Is about ranges of partitions: number, start and end."""
+    """A call about ranges of partitions: number, start and end."""
 
     topic_id: UUID
     ranges: list[tuple[int, int, int]]
@@ -274,7 +274,7 @@ class WirePiece(Message):
 
 
 class HistoryReturn(Message):
-    """A part of history; `next` is where the following one starts, None if it is the last."""
+    """A part of history; `next` is the start of the following part, None for the last."""
 
     low: int
     high: int
@@ -285,7 +285,7 @@ class HistoryReturn(Message):
 
 
 class WireSegment(Message):
-    """A run of records that are stored together."""
+    """A run of records stored together."""
 
     start: int
     end: int
@@ -315,7 +315,7 @@ class NumberReturn(Message):
 
 
 class KeyCall(Message):
-    """Is about a key of a topic; `value` is put if the present one is `expected`."""
+    """A call about a key of a topic; `value` is set if the current one is `expected`."""
 
     topic_id: UUID
     key: str
@@ -336,7 +336,7 @@ class DoneReturn(Message):
 
 
 class ClaimCall(Message):
-    """Claims a consumer's partition, under a name of the client's own."""
+    """Claims a consumer's partition, under an id that the client chooses."""
 
     lease: str
     topic_id: UUID
@@ -346,19 +346,19 @@ class ClaimCall(Message):
 
 
 class LeasesCall(Message):
-    """Renews, or releases, what was claimed under these names."""
+    """Renews or releases the claims with these ids."""
 
     leases: list[str]
 
 
 class LeasesReturn(Message):
-    """Those that are unknown."""
+    """The unknown ids."""
 
     unknown: list[str]
 
 
 class WatchCall(Message):
-    """Waits until a partition ends beyond what was seen of it."""
+    """Waits until a partition grows beyond the end that was seen."""
 
     #: Topic, partition and end.
     seen: list[tuple[UUID, int, int]]
@@ -367,32 +367,32 @@ class WatchCall(Message):
 
 
 class WatchReturn(Message):
-    """Where those partitions end that have grown; -1 for one that is gone."""
+    """The ends of the partitions that have grown; -1 for one that is gone."""
 
     ends: list[tuple[UUID, int, int]]
 
 
 def wire_marks(marks: Marks) -> WireMarks:
-    """Return marks as they are sent."""
+    """Encode marks."""
     return WireMarks(marks.low, marks.high, marks.durable)
 
 
 def wire_body(body: Body) -> WireBody:
-    """Return a stored body as it is sent."""
+    """Encode a stored body."""
     if isinstance(body, EventBody):
         return WireBody(body.payload_json, body.kind, body.headers_json, body.occurred_at_us)
     return WireBody(body if isinstance(body, bytes) else memoryview(body).tobytes())
 
 
 def body_of(wire: WireBody, *, is_batch: bool) -> Body:
-    """Return the stored body that was sent."""
+    """Decode a stored body."""
     if wire.kind is not None:
         return EventBody(wire.kind, wire.payload, wire.headers, wire.occurred_at_us)
     return pa.py_buffer(wire.payload) if is_batch else wire.payload
 
 
 def wire_append(request: AppendRequest, level: int, timeout_s: float | None) -> WireAppend:
-    """Return a request as it is sent."""
+    """Encode a request."""
     return WireAppend(
         [WireDraft(each.key, wire_body(each.body)) for each in request.drafts],
         level,
@@ -406,7 +406,7 @@ def wire_append(request: AppendRequest, level: int, timeout_s: float | None) -> 
 
 
 def request_of(wire: WireAppend, drafts: Sequence[Draft]) -> AppendRequest:
-    """Return the request that was sent, of drafts that were checked."""
+    """Decode a request, given its drafts, which were checked."""
     return AppendRequest(
         drafts,
         None if wire.tenant is None else Tenant(wire.tenant),
@@ -418,13 +418,13 @@ def request_of(wire: WireAppend, drafts: Sequence[Draft]) -> AppendRequest:
 
 
 def placement_of(wire: WireOutcome) -> Placement:
-    """Return the placement that was sent."""
+    """Decode a placement."""
     originals = [Original(Offset(offset), stamp) for offset, stamp in wire.originals]
     return Placement(wire.offset, wire.timestamp_us, originals)
 
 
 def stored_record(wire: WireRecord, *, is_batch: bool) -> StoredRecord:
-    """Return the record that was sent."""
+    """Decode a record."""
     return StoredRecord(
         Offset(wire.offset),
         wire.timestamp_us,
@@ -440,5 +440,5 @@ encode: Final = msgspec.msgpack.Encoder().encode
 
 
 def decode(kind: Any, body: bytes) -> Any:
-    """Return a message of this kind."""
+    """Decode a message of this kind."""
     return msgspec.msgpack.decode(body, type=kind)

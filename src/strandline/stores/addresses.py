@@ -1,4 +1,4 @@
-"""What addresses of servers have in common: options in their query, and files for TLS."""
+"""Common parts of server addresses: options in the query, and files for TLS."""
 
 import ssl
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from strandline.values import InvalidError
 def url_options(
     query: str, given: Mapping[str, Any], known: frozenset[str], server: str
 ) -> dict[str, Any]:
-    """Return the options of both; InvalidError for one that is there twice, or is not known."""
+    """Return the options of both; InvalidError for one given twice, or unknown."""
     pairs = parse_qsl(query, keep_blank_values=True)
     named: dict[str, Any] = dict(pairs)
     if len(named) < len(pairs):
@@ -26,7 +26,7 @@ def url_options(
     for name, value in given.items():
         if value is not None:
             if name in named:
-                raise InvalidError("this is in the URL, too, give it once", option=name)
+                raise InvalidError("this option is in the URL already, give it once", option=name)
             named[name] = value
     return named
 
@@ -40,9 +40,9 @@ def check_key(certificate: str | None, private_key: str | None) -> None:
 def tls_context(
     ca: str | None = None, certificate: str | None = None, private_key: str | None = None
 ) -> ssl.SSLContext:
-    """Return how to speak TLS with a server whose certificate `ca` has signed.
+    """Return the TLS settings for a server whose certificate `ca` has signed.
 
-    Without `ca` the authorities of the system are trusted. `certificate` is the client's own.
+    Without `ca`, the system's authorities are trusted. `certificate` is the client's own.
     InvalidError for files that cannot be used.
     """
     check_key(certificate, private_key)

@@ -1,4 +1,4 @@
-"""Appends on their way into one partition: what waits goes together."""
+"""Queues the appends to one partition, so that waiting ones are sent together."""
 
 import threading
 from collections import deque
@@ -13,7 +13,7 @@ from strandline.log.open_state import OpenState, closed_log
 from strandline.log.store import AppendRequest, Placement
 from strandline.values import Durability, StrandlineError, UnavailableError, UnknownError
 
-#: What goes together at most: requests, and about how many bytes.
+#: The maximum sent together: requests, and approximate bytes.
 _REQUESTS_MAX: Final = 1000
 _BYTES_MAX: Final = 4 * 1024 * 1024
 
@@ -22,7 +22,7 @@ AppendResults = Sequence[Placement | StrandlineError]
 
 
 class WaitingAppend:
-    """An append on its way."""
+    """A queued append."""
 
     __slots__ = ("future", "is_sent", "is_withdrawn", "request", "size_bytes")
 
@@ -30,17 +30,17 @@ class WaitingAppend:
         self.request: AppendRequest = request
         self.future: Future[Placement] = Future()
         self.size_bytes: int = sum(each.size_bytes for each in request.drafts)
-        #: Whether it may be stored.
+        #: Whether it was sent, and so may be stored.
         self.is_sent: bool = False
         self.is_withdrawn: bool = False
 
 
 class WaitingAppends:
-    """The appends that wait for one partition, and those under way. Thread-safe.
+    """The queued and running appends of one partition. Thread-safe.
 
-    `start` has another thread, or a loop, take batches until there are none; it does not
-    block. `serve` is for a caller that waits anyway, and takes batches on its thread until its
-    own append has an outcome. `level` is what an append that was stored has reached.
+    `start` makes another thread, or a loop, take batches until there are none; it does not
+    block. `serve` is for a caller that waits anyway: its thread takes batches until its own
+    append has an outcome. `level` is what an append that was stored has reached.
     """
 
     def __init__(
@@ -88,12 +88,12 @@ class WaitingAppends:
         return outcome
 
     def close(self) -> None:
-        """Finish what was accepted, and take no more."""
+        """Finish accepted appends, and take no more."""
         with self._lock:
             self._is_closed = True
             accepted = [*self._under_way, *self._queue]
         for each in accepted:
-            # Its outcome is for its own caller.
+            # Marks errors as retrieved: each is raised to its own caller.
             each.future.exception()
 
     def _wait(
@@ -126,7 +126,7 @@ class WaitingAppends:
     # --- from whichever takes the batches ---
 
     def taken(self) -> list[WaitingAppend]:
-        """Return what goes together next; empty when nothing waits."""
+        """Return the next batch; empty if nothing waits."""
         with self._lock:
             batch: list[WaitingAppend] = []
             size = 0
@@ -140,14 +140,14 @@ class WaitingAppends:
             return batch
 
     def is_handed_on(self) -> bool:
-        """Whether appends still wait, for another thread to take; if not, the next one starts."""
+        """Whether appends still wait for another thread; if not, the next one calls `start`."""
         with self._lock:
             self._is_draining = bool(self._queue)
             self._under_way = []
             return self._is_draining
 
     def fail(self, batch: list[WaitingAppend], error: StrandlineError) -> None:
-        """Have those of a batch fail that have no outcome yet."""
+        """Fail the appends of a batch that have no outcome yet."""
         with self._lock:
             for each in batch:
                 if each.future.done():
@@ -160,7 +160,7 @@ class WaitingAppends:
                 each.future.set_exception(found)
 
     def settle(self, batch: list[WaitingAppend], results: AppendResults) -> None:
-        """Set these results for the appends of a batch."""
+        """Set the results of a batch's appends."""
         with self._lock:
             for each, result in zip(batch, results, strict=True):
                 if each.is_withdrawn:
@@ -171,12 +171,12 @@ class WaitingAppends:
                     each.future.set_result(result)
 
     def without_withdrawn(self, batch: list[WaitingAppend]) -> list[WaitingAppend]:
-        """Return those of a batch whose caller still waits."""
+        """Return the appends of a batch whose caller still waits."""
         with self._lock:
             return [each for each in batch if not each.is_withdrawn]
 
     def begin_sending(self, batch: list[WaitingAppend]) -> bool:
-        """Let no caller withdraw from now on; False if one of them has."""
+        """Mark a batch as sent, after which no caller can withdraw; False if one has withdrawn."""
         with self._lock:
             if any(each.is_withdrawn for each in batch):
                 return False
@@ -185,7 +185,7 @@ class WaitingAppends:
             return True
 
     def set_sent(self, batch: list[WaitingAppend], *, is_sent: bool) -> None:
-        """Record whether the appends of a batch may be stored."""
+        """Record whether the appends of a batch were sent, and so may be stored."""
         with self._lock:
             for each in batch:
                 each.is_sent = is_sent

@@ -1,4 +1,4 @@
-"""The end of a caller's transaction, and those who wait for it."""
+"""The end of a caller's transaction, and waiting for it."""
 
 import os
 import threading
@@ -11,17 +11,17 @@ from strandline.writes.watermark import Watermark
 
 
 class BlockEnd:
-    """Whose a block is, and whether it is over. Any thread may wait for it."""
+    """The owner of a block, and whether it is over. Any thread may wait for it."""
 
     def __init__(self) -> None:
         self.thread: Final = threading.get_ident()
         self._pid = os.getpid()
-        #: Rises to 1 with the end of the block.
+        #: Advances to 1 at the end of the block.
         self._over = Watermark()
 
     @property
     def is_over(self) -> bool:
-        """Whether what is in the block was committed or rolled back."""
+        """Whether the block was committed or rolled back."""
         return bool(self._over.value)
 
     @property
@@ -35,14 +35,14 @@ class BlockEnd:
         return self.thread == threading.get_ident() and not self.is_inherited
 
     def check_owner(self) -> None:
-        """Raise ClosedError in a forked child, where nothing may be done about it."""
+        """Raise ClosedError in a forked child, which must not touch the block."""
         if self.is_inherited:
             raise ClosedError(
                 "this transaction was begun before a fork and is its parent's, open the log again"
             )
 
     def reach(self) -> None:
-        """Wake those who wait. May be repeated."""
+        """Wake all waiters. May be repeated."""
         self._over.advance(1)
 
     def wait(self, clock: Clock, deadline: float | None) -> None:
@@ -65,16 +65,18 @@ class BlockEnd:
     def _check_not_inside(self) -> None:
         self.check_owner()
         if self.is_mine and not self.is_over:
-            raise InvalidError("this is written when its transaction is, wait for it after that")
+            raise InvalidError(
+                "this is written when its transaction commits, wait for it after that"
+            )
 
 
 def still_open() -> UnavailableError:
-    """Return the error for a wait that came to its deadline."""
-    return UnavailableError("it is neither committed nor rolled back in time, wait again")
+    """Return the error for a wait that timed out."""
+    return UnavailableError("the transaction is still open, wait again")
 
 
 def rolled_back(cause: BaseException | None) -> InvalidError:
-    """Return what an append raises that was undone, with its block or, without a cause, alone."""
+    """Return the error of an append undone with its block or, without a cause, to a savepoint."""
     if cause is None:
         return InvalidError("this append was rolled back to a savepoint: nothing of it is stored")
     undone = InvalidError(

@@ -1,4 +1,4 @@
-"""Claims as locks on files: held across processes, and ended with the process."""
+"""Claims as file locks: visible to all processes, and released when their process ends."""
 
 import contextlib
 import os
@@ -13,7 +13,7 @@ _HOLDER_BYTES_MAX = 300
 
 
 class LockClaim:
-    """Implements Claim. The file is removed with it, and stays only after a kill."""
+    """Implements Claim. Releasing removes the file; it stays only after a kill."""
 
     def __init__(self, io: Io, file: OpenFile) -> None:
         self._io = io
@@ -27,7 +27,7 @@ class LockClaim:
     def release(self) -> None:
         """See Claim."""
         file, self._file = self._file, None
-        # The file of a parent process is that one's to remove.
+        # A file of the parent process is not ours to remove.
         if file is not None and os.getpid() == self._pid:
             with contextlib.suppress(OSError):
                 if file.is_in_place():
@@ -43,7 +43,7 @@ class LockClaims:
         self._held: weakref.WeakSet[LockClaim] = weakref.WeakSet()
 
     def take(self, path: str, place: ConsumerPlace) -> LockClaim:
-        """Return a claim on the file, which is made; UnavailableError if it is held."""
+        """Return a claim on the file, which is created; UnavailableError if it is held."""
         while True:
             file = OpenFile(self._io, path, "create")
             try:

@@ -1,14 +1,14 @@
-"""Closes several things, whatever one of them raises."""
+"""Closes several things, even if one of them raises."""
 
 import contextlib
 from collections.abc import Callable, Iterable
 
 
 def close_each(closings: Iterable[Callable[[], object]]) -> None:
-    """Call each of these, the last one first; then raise what was raised last, if anything was.
+    """Call each of these in reverse order; then raise the last error, if there was one.
 
-    Each error keeps its cause and loses its context: where two of them have an exception in
-    common, an ExitStack would look for the end of a chain that runs in a circle.
+    Each error keeps its cause and loses its context: if two errors share a context, an
+    ExitStack would search the end of a circular chain.
     """
     with contextlib.ExitStack() as stack:
         for close in closings:

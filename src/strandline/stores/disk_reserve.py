@@ -1,7 +1,7 @@
-"""Space kept back for what has to work on a full disk. See design 0124.
+"""Disk space held in reserve for operations that must work on a full disk. See design 0124.
 
-Acks, leases, trims and drops may use it; appends take new space only while it is whole. So
-a full disk refuses appends first, and what frees space goes on.
+Acks, leases, trims and drops may use it; appends take new space only while it is complete.
+So on a full disk appends are refused first, and operations that free space still work.
 """
 
 import contextlib
@@ -15,35 +15,35 @@ from strandline.values import FullError
 R = TypeVar("R")
 
 RESERVE_BYTES: Final = 1024 * 1024
-#: What the system says of a full disk, and of a user's quota that is used up.
+#: The system's errors for a full disk, and for a user's exhausted quota.
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _PIECE_BYTES = 64 * 1024
-#: An append to a new segment takes this much at once, and a little more.
+#: An append to a new segment takes slightly more than this at once.
 _SCARCE_BYTES = 2 * RESERVE_BYTES
 
 
 def is_full(error: BaseException | None) -> bool:
-    """Whether this is what the system, or a store, says of a full disk."""
+    """Whether this is the error of the system, or of a store, for a full disk."""
     return isinstance(error, FullError) or (isinstance(error, OSError) and error.errno in _FULL)
 
 
 class DiskReserve:
-    """A file of zeros whose blocks are given back a piece at a time. Any thread may use it."""
+    """A file of zeros whose blocks are released piece by piece. Any thread may use it."""
 
     def __init__(
         self, io: Io, path: str, size_bytes: Callable[[], int] = lambda: RESERVE_BYTES
     ) -> None:
         self._io = io
         self._path = path
-        #: Returns how large it has to be now.
+        #: Returns the required size.
         self._size_bytes = size_bytes
-        #: How much was appended since it was last found to be whole.
+        #: Bytes appended since it was last found to be complete.
         self._unchecked_bytes = _PIECE_BYTES
 
     def admit(self, size_bytes: int) -> None:
-        """Let an append of this size go on; OSError where the disk is full.
+        """Return if an append of this size may proceed; OSError if the disk is full.
 
-        It looks at the reserve once for so many bytes, and each time while that is not whole.
+        Checks the reserve once per _PIECE_BYTES, and at each append while it is incomplete.
         """
         self._unchecked_bytes += size_bytes
         if self._unchecked_bytes >= _PIECE_BYTES:
@@ -51,13 +51,13 @@ class DiskReserve:
             self._unchecked_bytes = 0
 
     def suspect(self) -> None:
-        """Have the next append look at the reserve: the disk was full a moment ago."""
+        """Have the next append check the reserve: the disk was full a moment ago."""
         self._unchecked_bytes = _PIECE_BYTES
 
     def replenish(self) -> None:
-        """Have all of it; OSError where there is no room for that.
+        """Refill it; OSError if the disk has no room for that.
 
-        Whatever else is wrong with the file, appends go on without it.
+        If the file fails in any other way, appends work without it.
         """
         try:
             self._fill()
@@ -76,7 +76,7 @@ class DiskReserve:
         fd = self._io.open(self._path, "create")
         try:
             if not self._io.preallocate(fd, wanted):
-                # Zeros take the space that the file system does not reserve ahead.
+                # Writing zeros takes the space if the file system cannot preallocate it.
                 self._io.pwrite(fd, bytes(wanted - known), known)
         except OSError:
             with contextlib.suppress(OSError):
@@ -86,18 +86,18 @@ class DiskReserve:
             self._io.close(fd)
 
     def is_scarce(self) -> bool:
-        """Whether the disk has no room for more than what is kept back."""
+        """Whether the disk has no room beyond the reserve."""
         return file_system_of(self._path).free_bytes < _SCARCE_BYTES or self.is_spent()
 
     def is_spent(self) -> bool:
-        """Whether some of it was given back, and is missing since."""
+        """Whether a part of it was released, and is still missing."""
         try:
             return self._io.stat(self._path).size < self._size_bytes()
         except OSError:
             return False
 
     def release(self) -> bool:
-        """Give a piece of it back to the file system; False if nothing is left."""
+        """Release a piece of it to the file system; False if nothing is left."""
         try:
             fd = self._io.open(self._path, "write")
             try:
@@ -110,7 +110,7 @@ class DiskReserve:
         return known > 0
 
     def spend(self, work: Callable[[], R]) -> R:
-        """Return what `work` returns; it is repeated with pieces of the reserve on a full disk."""
+        """Return the result of `work`, repeated with pieces of the reserve on a full disk."""
         while True:
             try:
                 return work()

@@ -1,4 +1,4 @@
-"""The ways into the partitions of a log on an engine, each made when it is first needed."""
+"""The lanes of a log on an engine, one per partition, each made when first needed."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -12,11 +12,11 @@ from strandline.values import Topic
 
 
 class ClosingLane(Protocol):
-    """The way into one partition."""
+    """The write path of one partition."""
 
     @property
     def close(self) -> Callable[[], None]:
-        """Finish what was accepted, and take no more."""
+        """Finish accepted appends, and take no more."""
 
 
 LaneT = TypeVar("LaneT", bound=ClosingLane)
@@ -32,7 +32,7 @@ class EngineLanes(Generic[LaneT]):
         self._is_closed = False
 
     def lane(self, topic: EngineTopic, partition: int) -> LaneT:
-        """Return the way into a partition."""
+        """Return the lane of a partition."""
         place = topic.topic.id, partition
         return self._lanes.get(place) or self._added(place, self._make(topic, partition))
 
@@ -44,19 +44,19 @@ class EngineLanes(Generic[LaneT]):
             return self._lanes.setdefault(place, lane)
 
     def known(self, topic: Topic, partition: int) -> LaneT | None:
-        """Return the way into a partition if there is one already."""
+        """Return the lane of a partition if it exists already."""
         return self._lanes.get((topic.id, partition))
 
     def close_topic(self, topic: EngineTopic) -> None:
-        """Finish what was accepted for a topic."""
+        """Finish a topic's accepted appends."""
         with self._lock:
             places = [place for place in self._lanes if place[0] == topic.topic.id]
             gone = [self._lanes.pop(place) for place in places]
         close_each(lane.close for lane in gone)
 
     def closings(self) -> Sequence[Callable[[], None]]:
-        """Make no more of them, and return what closes each."""
+        """Make no more lanes, and return a function to close each."""
         with self._lock:
             self._is_closed = True
-            # They stay: a second close waits for them, too, before it ends the connection.
+            # Not removed: a second close must wait for them, too, before it closes the connection.
             return [lane.close for lane in self._lanes.values()]

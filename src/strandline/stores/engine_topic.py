@@ -1,4 +1,4 @@
-"""A topic as a store on an engine knows it, and as it is stored there."""
+"""A topic of a store on an engine, and its stored form."""
 
 from dataclasses import dataclass
 from uuid import UUID
@@ -9,7 +9,7 @@ from strandline.values import CorruptError, InvalidError, Tenant, Topic, TopicSe
 
 
 class TopicValue(msgspec.Struct, array_like=True, frozen=True):
-    """A topic as it is stored."""
+    """The stored form of a topic."""
 
     id: UUID
     name: str
@@ -26,12 +26,12 @@ class EngineTopic:
     topic: Topic
     settings: TopicSettings
     created_at_us: int
-    #: What the engine knows the source by, where other programs write the topic.
+    #: The engine's identifier of the source, if other programs write the topic.
     source_id: str | None = None
 
 
 def encode_topic(topic: EngineTopic) -> bytes:
-    """Return a topic as it is stored."""
+    """Encode a topic for storage."""
     identity, settings = topic.topic, topic.settings.to_json()
     return msgspec.msgpack.encode(
         TopicValue(
@@ -42,7 +42,7 @@ def encode_topic(topic: EngineTopic) -> bytes:
 
 
 def decode_topic(value: bytes, subject: str, sequence: int) -> EngineTopic:
-    """Return a topic from what is stored there; CorruptError if it cannot be read."""
+    """Decode a stored topic; CorruptError if it cannot be read."""
     try:
         found = msgspec.msgpack.decode(value, type=TopicValue)
         tenant = None if found.tenant is None else Tenant(found.tenant)

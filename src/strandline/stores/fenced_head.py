@@ -1,4 +1,4 @@
-"""The end of a partition of frames while appends are decided on, before they are stored."""
+"""The end of a partition while appends are decided, before they are stored."""
 
 from typing import Protocol
 
@@ -18,7 +18,7 @@ from strandline.values import Offset, StrandlineError, Tenant
 
 
 class EndOfFrames(Protocol):
-    """Where a partition ends."""
+    """The end of a partition."""
 
     @property
     def next(self) -> int:
@@ -30,15 +30,15 @@ class EndOfFrames(Protocol):
 
     @property
     def value(self) -> bytes | None:
-        """The chain's value there; None in a topic without a proof."""
+        """The chain's value at the end; None in a topic without a proof."""
 
     @property
     def bytes_total(self) -> int:
-        """What all records count that there ever were."""
+        """The size of all records ever appended, as counted against limits."""
 
 
 class AddedIdentities:
-    """Implements IdentityIndex over what is stored, and keeps apart what is about to be."""
+    """Implements IdentityIndex over stored identities; added ones are kept separately."""
 
     def __init__(self, known: Identities) -> None:
         self._known = known
@@ -74,7 +74,7 @@ class AddedIdentities:
 
 
 class FencedHead:
-    """The end of a partition while appends are decided on. Implements PartitionHead."""
+    """The end of a partition while appends are decided. Implements PartitionHead."""
 
     def __init__(self, head: "EndOfFrames", known: Identities | None) -> None:
         self.next: int = head.next
@@ -113,7 +113,7 @@ class FencedHead:
 
 
 def fold(known: Identities, added: list[FrameIdentity]) -> None:
-    """Have identities of a frame recognised from now on."""
+    """Add the identities of a frame to those recognised."""
     for each in added:
         tenant = None if each.tenant is None else Tenant(each.tenant)
         original = Original(Offset(each.offset), each.timestamp_us, each.records)

@@ -1,4 +1,4 @@
-"""Errors of stores on a disk: those of the file system, in our words, and of what is missing."""
+"""Errors of stores on a disk: translated errors of the file system, and missing keys."""
 
 import errno
 import functools
@@ -26,26 +26,26 @@ R = TypeVar("R")
 
 
 def unavailable(error: OSError, path: str) -> UnavailableError:
-    """Return the error to raise from `error`.
+    """Return our error for `error`.
 
-    `path` is what was being used, for where the error names no file.
+    `path` is the file in use, for an error that names none.
     """
     if is_full(error):
         return FullError(error.filename or path, error.strerror or str(error))
     return UnavailableError(
-        "the file system refused this, fix what the reason names and try again",
+        "the file system refused this, fix the cause named in reason and try again",
         path=error.filename or path,
         reason=error.strerror or str(error),
     )
 
 
 def is_refused(error: OSError) -> bool:
-    """Whether this process may not write there: nothing was written then."""
+    """Whether this process may not write there, and so nothing was written."""
     return error.errno in _REFUSALS
 
 
 def translated(call: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
-    """Have a method of what has a root raise UnavailableError in place of OSError."""
+    """Have a method of an object with a root raise UnavailableError instead of OSError."""
 
     @functools.wraps(call)
     def translating(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -58,10 +58,10 @@ def translated(call: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, 
 
 
 def missing_key(file: str, position: int = 0, **fields: object) -> CorruptError:
-    """Return the error for what a topic keeps by key, and has lost: never taken for no value."""
+    """Return the error for a lost value of a topic's keyed area; it never reads as no value."""
     return CorruptError(
-        "what a topic keeps by key, as the cursors of its consumers, is missing: restore it from"
-        " a copy, or delete the consumer",
+        "a value of the topic's keyed area, such as a consumer's cursors, is missing: restore it"
+        " from a copy, or delete the consumer",
         file=file,
         position=position,
         **fields,

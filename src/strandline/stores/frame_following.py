@@ -1,4 +1,4 @@
-"""Waiting for frames that an engine announces, and reading them without asking it again."""
+"""Waiting for frames that an engine announces, and reading them without another request."""
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
@@ -29,11 +29,11 @@ class AnnouncedFrame(Protocol):
 
 
 Announced = Callable[[int], Sequence[AnnouncedFrame] | None]
-"""Returns the frames from the one with an offset on; None if the server has to be asked."""
+"""Returns the frames from a given offset on; None if only the server has them."""
 
 
 class FrameFollower:
-    """Implements PartitionFollower, for threads alone."""
+    """Implements PartitionFollower, for threads only."""
 
     watch: Final = None
 
@@ -56,7 +56,7 @@ class FrameFollower:
     def wait(self, start: int, records_max: int, timeout_s: float, /) -> list[Record] | None:
         deadline = self._clock.monotonic() + timeout_s
         while True:
-            # Before the look: what is announced from now on sets it again.
+            # Cleared before reading: later announcements set it again.
             self._signal.clear()
             if self._is_woken:
                 self._is_woken = False
@@ -75,7 +75,7 @@ class FrameFollower:
         self._signal.set()
 
     def notice(self) -> None:
-        """Have it look at what was announced. From any thread."""
+        """Wake it to read what was announced. From any thread."""
         self._signal.set()
 
     def _records(self, frames: Iterable[AnnouncedFrame], start: int) -> list[Record]:
@@ -92,7 +92,7 @@ class FrameFollower:
 
 
 class FrameFollowers:
-    """Those that wait for frames of one partition. Thread-safe."""
+    """The followers of one partition. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -106,9 +106,9 @@ class FrameFollowers:
         announced: Announced,
         clock: Clock,
     ) -> FrameFollower | None:
-        """Return one that waits for the record at `start`; None if the server has to be asked.
+        """Return a follower from `start` on; None if only the server has that record.
 
-        What is announced is passed on to it for as long as a reader has it.
+        It is notified of announcements for as long as a reader references it.
         """
         if announced(start) is None:
             return None
@@ -118,14 +118,14 @@ class FrameFollowers:
         return made
 
     def notice(self) -> None:
-        """Have each look at what was announced."""
+        """Wake each follower to read what was announced."""
         if self._all:
             with self._lock:
                 for each in self._all:
                     each.notice()
 
     def wake(self) -> None:
-        """Have the reader of each look for itself."""
+        """Have the reader of each follower read by the general path."""
         if self._all:
             with self._lock:
                 for each in self._all:

@@ -1,4 +1,4 @@
-"""What is read of a partition of frames besides its records: marks, runs and history."""
+"""Metadata of a partition of frames: marks, segments and history."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol, TypeVar
@@ -19,34 +19,34 @@ EndT = TypeVar("EndT", bound=EndOfFrames)
 
 
 class FrameMarks(msgspec.Struct, array_like=True, frozen=True):
-    """What is known of a partition besides its records."""
+    """The metadata of a partition."""
 
     low: int
     #: The oldest offset that is stored here.
     oldest: int
-    #: What the records before `oldest` count.
+    #: The total size of the records before `oldest`, as counted against limits.
     bytes_before: int
-    #: Of a topic with a proof: the chain's value before `oldest`.
+    #: For a topic with a proof: the chain's value before `oldest`.
     anchor: bytes | None
     #: Number, id and start.
     epochs: list[tuple[int, UUID, int]]
 
     def public(self, end: EndOfFrames, *, is_durable: bool) -> Marks:
-        """Return the marks as a caller sees them."""
+        """Return the marks in the form that callers get."""
         high = max(end.next, self.oldest)
         return Marks(Offset(self.low), Offset(high), Offset(high if is_durable else self.low))
 
     def state(self, end: EndOfFrames, *, is_durable: bool) -> PartitionState:
-        """Return the partition as a caller sees it."""
+        """Return the state in the form that callers get."""
         epochs = [Epoch(number, each, Offset(start)) for number, each, start in self.epochs]
         return PartitionState(self.public(end, is_durable=is_durable), Offset(self.oldest), epochs)
 
 
 class FrameRecords(Protocol):
-    """Reads the records of a partition whose end was just seen."""
+    """Reads the records of a partition whose end was just read."""
 
     def one(self, offset: int) -> StoredRecord:
-        """Return a record that is kept."""
+        """Return a record that must exist."""
 
     def pages(self, span: ReadSpan) -> Iterator[Sequence[StoredRecord]]:
         """Yield the records of `span` in lists of a bounded size."""
@@ -59,7 +59,7 @@ def frame_history(
     records: FrameRecords,
     wanted: tuple[Partition, int, int | None],
 ) -> History:
-    """Return what is stored of a partition, see `StoreRecords.history`."""
+    """Return what is stored of a partition. See `StoreRecords.history`."""
     (marks, last), (partition, start, end), is_proved = ends, wanted, topic.settings.proof
     low = max(start, marks.oldest)
     high = max(low, last.next if end is None else min(end, last.next))
@@ -74,7 +74,7 @@ def frame_history(
 def frame_segments(
     ends: Callable[[], tuple[FrameMarks, EndT]], reader: Callable[[EndT], FrameRecords]
 ) -> Sequence[Segment]:
-    """Return the one run that is stored of a partition, see `StoreRecords.segments`."""
+    """Return the partition's only segment. See `StoreRecords.segments`."""
     while True:
         marks, last = ends()
         if marks.oldest >= last.next:
@@ -84,7 +84,7 @@ def frame_segments(
         except CorruptError:
             if ends()[0].oldest == marks.oldest:
                 raise
-            # A trim in between.
+            # A trim intervened.
             continue
         run = Offset(marks.oldest), Offset(last.next), last.bytes_total - marks.bytes_before
         stamps = oldest.timestamp_us, last.last_us

@@ -1,4 +1,4 @@
-"""Reading records that are in frames, a bounded page at a time."""
+"""Reads records from frames, a bounded page at a time."""
 
 from collections.abc import Callable, Iterator, Sequence
 

@@ -1,14 +1,14 @@
-"""Where the frames of a partition are in an engine's own numbering."""
+"""The positions of a partition's frames in an engine's own numbering."""
 
 from bisect import bisect_right
 from typing import Final
 
-#: How many places of frames a process remembers for each partition.
+#: How many positions a process caches for each partition.
 _PLACES_MAX: Final = 4096
 
 
 class FramePlaces:
-    """Where frames are, as far as a process has met them. Not thread-safe."""
+    """The positions of frames that a process has seen. Not thread-safe."""
 
     def __init__(self) -> None:
         # Invariant: both rise, and the frame that begins at starts[i] has sequences[i].
@@ -16,7 +16,7 @@ class FramePlaces:
         self._sequences: list[int] = []
 
     def note(self, start: int, sequence: int) -> None:
-        """Remember where a frame begins."""
+        """Cache the position of a frame."""
         index = bisect_right(self._starts, start)
         if index and self._starts[index - 1] == start:
             return

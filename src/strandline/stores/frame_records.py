@@ -1,4 +1,4 @@
-"""Records and identities as they are in a frame: what one message of an engine holds."""
+"""Records and identities in a frame, which is one message of an engine."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -29,7 +29,7 @@ class FrameRecord(msgspec.Struct, array_like=True, frozen=True):
 
 
 class FrameIdentity(msgspec.Struct, array_like=True, frozen=True):
-    """A write that can be recognised: by an idempotency key, or by a producer's sequence."""
+    """The identity of a write: an idempotency key, or a producer's sequence."""
 
     tenant: str | None
     name: str

@@ -1,4 +1,4 @@
-"""Which format a log on an engine has: an older strandline must not use what it does not know."""
+"""The format of a log on an engine: an older strandline must not use a newer format."""
 
 from typing import Final
 

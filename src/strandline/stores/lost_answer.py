@@ -6,4 +6,4 @@ class LostError(Exception):
 
 
 class NotSentError(LostError):
-    """The server took nothing of it; a later try may succeed."""
+    """The server received nothing of the request; a later try may succeed."""

@@ -65,7 +65,7 @@ class MemoryPartition:
 
     def state(self) -> PartitionState:
         self.check_usable()
-        # Nothing that is kept here is durable.
+        # Nothing in memory is durable.
         marks = Marks(Offset(self.low), Offset(self.next), durable=Offset(self.low))
         return PartitionState(marks, Offset(self.oldest), self._epochs)
 
@@ -93,7 +93,7 @@ class MemoryPartition:
             self.oldest += len(gone)
 
     def erase(self, kind: ValueKind, key: str, *, dry_run: bool) -> int:
-        """Put tombstones in the place of the records of a key; return how many there are."""
+        """Replace the records of a key with tombstones; return how many there are."""
         found = [at for at, record in enumerate(self.records) if record.key == key]
         for at in () if dry_run else found:
             old = self.records[at]
@@ -240,7 +240,7 @@ class MemoryStore:
     def close(self) -> None:
         self._state.close()
         self._claims.close()
-        # First, so that the end of a partition looks to no reader like news of it.
+        # First, so that readers do not take the closing of partitions for growth.
         self._watches.close()
         for topic in self.topics():
             for partition in topic.partitions:

@@ -1,4 +1,4 @@
-"""Putting something that takes long to make at its place: as a whole, or not at all."""
+"""Creates something that takes long to make at its path, atomically."""
 
 import contextlib
 import os
@@ -14,8 +14,8 @@ from strandline.values import InvalidError
 def new_place(io: Io, clock: Clock, target: str, remove: Callable[[str], None]) -> Iterator[str]:
     """Yield a path beside `target`, and move what the block made there to `target`, durably.
 
-    InvalidError if there is something at `target` already. Of a block that raises `remove`
-    removes what there is; OSError becomes UnavailableError.
+    InvalidError if `target` exists already. If the block raises, `remove` removes what it
+    made; OSError becomes UnavailableError.
     """
     path = real_parent(target)
     try:

@@ -12,9 +12,9 @@ from strandline.io import Io, OpenMode
 class OpenFile:
     """A descriptor that is closed when its last holder releases it.
 
-    So that one thread may go on reading a file which another has replaced: a
-    descriptor closed under its hands could by then be that of another file.
-    A child of a fork has only those that are open for reading.
+    One thread may so continue to read a file that another has replaced: if its descriptor
+    were closed, the number could soon belong to another file.
+    A forked child keeps only those that are open for reading.
     """
 
     def __init__(self, io: Io, path: str, mode: OpenMode) -> None:
@@ -32,11 +32,11 @@ class OpenFile:
     def _open(self, mode: OpenMode) -> None:
         self.fd = self._io.open(self.path, mode)
         self._close = weakref.finalize(self, _close, self._io, self.fd)
-        # The process's end closes it, too.
+        # The end of the process closes it, too.
         self._close.atexit = False
 
     def is_in_place(self) -> bool:
-        """Whether the path still leads to this very file."""
+        """Whether the path still leads to this same file."""
         try:
             return self._io.identity(self.path) == self.inode
         except (FileNotFoundError, NotADirectoryError):
@@ -48,18 +48,18 @@ class OpenFile:
 
 
 def _close(io: Io, fd: int) -> None:
-    # Nothing is lost by it: what has to last was synced, and a lock ends either way.
+    # Nothing is lost: whatever must be durable was synced, and closing releases a lock.
     with contextlib.suppress(OSError):
         io.close(fd)
 
 
-#: Held while a file is opened, so that no child inherits one that it does not know of.
+#: Held while a file is opened, so that a forked child knows every file that it inherits.
 _forking = threading.RLock()
 _lockable: weakref.WeakSet[OpenFile] = weakref.WeakSet()
 
 
 def _close_in_child() -> None:
-    """Close what may be locked: a child would hold the lock for longer than its parent."""
+    """Close what may be locked: a child would hold the lock beyond its parent's end."""
     _forking.release()
     for file in tuple(_lockable):
         file.close()

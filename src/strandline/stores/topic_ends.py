@@ -1,4 +1,4 @@
-"""The ends of a partition that are watched, where hints name a topic and a number."""
+"""Identifies the watched marks of a partition by topic and number."""
 
 from typing import NamedTuple
 
@@ -7,7 +7,7 @@ from strandline.values import Topic
 
 
 class TopicEnd(NamedTuple):
-    """A partition, and which of its ends is watched."""
+    """A partition, and which of its marks is watched."""
 
     topic: Topic
     partition: int

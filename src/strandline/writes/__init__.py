@@ -1,11 +1,11 @@
 """The write coordinator: it orders, batches and flushes the writes of any store.
 
-Promises: every accepted write gets one epoch and one outcome that its caller
-learns; applied <= written <= durable, and none of the three ever goes back;
-a waiting thread does the work when no other does, for all; the
-first failed flush or sync ends the coordinator with its cause.
+Promises: every accepted write gets one epoch and one outcome, which its caller gets;
+applied <= written <= durable, and none of the three ever goes back; a waiting thread
+does the work of all if no other thread does; the first failed flush or sync ends the
+coordinator with its cause.
 
-Does not promise an order between channels, and does not know what a write is.
+Does not promise an order between channels, and does not interpret writes.
 """
 
 from strandline.writes.channel import Channel

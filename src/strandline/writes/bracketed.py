@@ -21,13 +21,13 @@ from strandline.writes.metrics import SAMPLE_MASK, FlushReason
 from strandline.writes.receipt import WriteReceipt, refused
 from strandline.writes.view import WriteView
 
-# Members of an enumeration are slow to look up.
+# Looking up an enumeration's members is slow.
 _APPLIED: Final = Durability.APPLIED
 _DURABLE: Final = Durability.DURABLE
 _BRACKET = FlushReason.BRACKET
 
 T = TypeVar("T")
-"""A write as a function of the store takes it."""
+"""A write in the form that `store` takes it."""
 
 
 class BracketedChannel(Channel[W, R]):
@@ -42,7 +42,7 @@ class BracketedChannel(Channel[W, R]):
     def write(
         self, write: W, level: Durability = _APPLIED, timeout_s: float | None = None
     ) -> WriteReceipt[R]:
-        # The short path: a bracket for this one write, where nothing is in the way.
+        # The fast path: a bracket for this write alone, if nothing has to be waited for.
         drain = self._bracketed
         if not drain.epoch & SAMPLE_MASK and self._begins_sample():
             return self._measured(write, level, timeout_s)
@@ -70,7 +70,7 @@ class BracketedChannel(Channel[W, R]):
         return receipt
 
     def try_write(self, write: W, timeout_s: float | None = None) -> WriteReceipt[R]:
-        # The short path of `write`, as long as nothing has to be waited for.
+        # The fast path of `write`, as long as nothing has to be waited for.
         drain, is_first = self._bracketed, False
         if not drain.attempt:
             return self._try_queued(write, timeout_s)
@@ -98,15 +98,15 @@ class BracketedChannel(Channel[W, R]):
     def store(
         self, write: T, enter: Callable[[], Any], store: Callable[[T, Any], R | None]
     ) -> WriteReceipt[R] | None:
-        """Have `store` take a write through a bracket; None, with nothing done, if it cannot be.
+        """Have `store` take a write through a bracket; None, with nothing done, if it cannot.
 
-        `enter` enters the bracket and returns the context, where nothing has to be waited for;
-        else None. `store` applies and flushes in one call, with the context, and returns
-        the result; None, with nothing done, if it leaves the write to `write`. Views do not
-        show what it stores.
+        `enter` enters the bracket and returns the context; None if it would have to wait.
+        `store` applies and flushes in one call, with the context, and returns the result;
+        None, with nothing done, if it leaves the write to `write`. Views do not show what
+        it stores.
         """
         drain = self._bracketed
-        # What is measured takes the usual way.
+        # Measured writes take the general path.
         if not drain.epoch & SAMPLE_MASK or not drain.attempt:
             return None
         try:
@@ -146,8 +146,8 @@ class _Outcome:
 class BracketedDrain(Drain[W, R, F, V, S, C]):
     """Enters the bracket, applies what is queued, flushes it, leaves: applied = written.
 
-    The outcome of a write is published after the bracket has been left. Where the
-    bracket cannot be entered before a write's deadline, the write is handed
+    The outcome of a write is published after the bracket has been left. If the bracket
+    cannot be entered before a write's deadline, the write is handed
     back and nothing of it is stored.
     """
 
@@ -159,7 +159,7 @@ class BracketedDrain(Drain[W, R, F, V, S, C]):
         super().__init__(*args, **kwargs)
         self._bracket = bracket
         self.storage.goes_on_when_full = True
-        #: Nothing is ever applied to it: each bracket begins with a delta of its own.
+        #: Never applied to: each bracket begins with a delta of its own.
         self._idle: Final = self._delta
         self._context: C
         self._is_inside = False
@@ -188,7 +188,7 @@ class BracketedDrain(Drain[W, R, F, V, S, C]):
         return make_view(self._idle.reader(), (), stored, applied, start=0)
 
     def _look_at_backlog(self) -> None:
-        """Nothing piles up: what is frozen is flushed before the bracket is left."""
+        """There is no backlog: what is frozen is flushed before the bracket is left."""
 
     # --- one write by itself ---
 
@@ -282,12 +282,12 @@ class BracketedDrain(Drain[W, R, F, V, S, C]):
                 error = self._ending.reason()
             else:
                 self.epoch = epoch = epoch + 1
-                # Python 3.11 is slow to call what an instance holds by its full name.
+                # On Python 3.11, calling an instance attribute by its full name is slow.
                 new_delta = self._new_delta
                 self._delta = delta = new_delta(context)
                 result, error = self._apply(delta, write)
                 if error is None:
-                    # Nothing but the measurements of a flush needs it here.
+                    # The size is needed only to measure a flush.
                     self._size = 0 if self._start - 1 & SAMPLE_MASK else delta.size()
                     self.freeze(_BRACKET)
                 if not storage.flush_frozen():
@@ -310,7 +310,7 @@ class BracketedDrain(Drain[W, R, F, V, S, C]):
     def _apply(
         self, delta: Delta[W, R, F, V, C], write: W
     ) -> tuple[R | None, StrandlineError | None]:
-        """Apply a write of the present epoch; return its result, or why it is refused."""
+        """Apply a write of the current epoch; return its result, or the error that refuses it."""
         started = None if self.epoch - 1 & SAMPLE_MASK else self._clock.monotonic()
         try:
             result = delta.apply(write)
@@ -338,7 +338,7 @@ class BracketedDrain(Drain[W, R, F, V, S, C]):
         super()._give_up_taken(cause)
 
     def _accept_leading_barriers(self) -> None:
-        """Let flushes through that have no write ahead of them: they need no bracket."""
+        """Accept flushes that have no write ahead of them: they need no bracket."""
         for channel in self.channels:
             if isinstance(barrier := channel.head(), Barrier) and channel.withdraw(barrier):
                 self._accept_barrier(barrier, self.epoch)
@@ -408,17 +408,17 @@ class BracketedDrain(Drain[W, R, F, V, S, C]):
         return self._size < self._flush_bytes
 
     def _drop_frozen(self) -> None:
-        """Go on after a flush that stored nothing: each of its writes gets the error."""
+        """Continue after a flush that stored nothing: each of its writes gets the error."""
         self.storage.frozen.clear()
         self.storage.written.mark.advance(self.epoch)
 
     def _leave(self, failure: BaseException | None) -> BaseException | None:
-        """Leave the bracket; what is written stays written if that fails."""
+        """Leave the bracket; written writes stay written if that fails."""
         try:
             self._bracket.leave()
         except BaseException as exc:
             if not isinstance(exc, Exception):
-                # The interrupt may have come before anything was released.
+                # The interrupt may have come before the lock was released.
                 self._bracket.leave()
             failure = failure or self._fail(exc)
         self._is_inside = False
@@ -439,7 +439,7 @@ def _handed_back(write: object, channel: str, cause: UnavailableError) -> Unavai
         write=write,
         channel=channel,
     )
-    # Its pairs are in the text already.
+    # The message has its fields already.
     error.fields = {**error.fields, **cause.fields}
     error.__cause__ = cause
     return error

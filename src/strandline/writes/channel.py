@@ -1,4 +1,4 @@
-"""One named queue of writes, and the way in."""
+"""One named queue of writes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from strandline.writes.view import WriteView
 
 
-# Members of an enumeration are slow to look up.
+# Looking up an enumeration's members is slow.
 _APPLIED: Final = Durability.APPLIED
 _DURABLE: Final = Durability.DURABLE
 _WAIT = FlushReason.WAIT
@@ -36,11 +36,11 @@ class Item(Generic[W, R]):
     def __init__(self, channel: Channel[W, R], write: W, deadline: float | None) -> None:
         self.channel: Final = channel
         self.write: Final = write
-        #: When the write is handed back if the bracket could not be entered.
+        #: When the write is handed back if the bracket was not entered by then.
         self.deadline: Final = deadline
         #: Waiters for the outcome.
         self.waiters: list[Waiter] = []
-        #: Those among them that are woken when the write is durable, if it succeeds.
+        #: Those of the waiters that wait until the write is durable, if it succeeds.
         self.durable_waiters: list[Waiter] = []
         self.receipt: WriteReceipt[R] = WriteReceipt(channel.storage, _item=self)
 
@@ -51,7 +51,7 @@ class Item(Generic[W, R]):
             self.durable_waiters.append(waiter)
 
     def move(self, epoch: int, mark: Watermark) -> Sequence[Waiter]:
-        """Have the durable waiters wait for `mark` from here on; return them."""
+        """Make the durable waiters wait for `mark` from now on; return them."""
         with self.channel.mutex:
             mark.waiters += [(epoch, waiter) for waiter in self.durable_waiters]
             return tuple(self.durable_waiters)
@@ -79,7 +79,7 @@ class Barrier(Item[Any, Any]):
 
 
 class Channel(Generic[W, R]):
-    """Takes writes in order, up to a bound; made by the coordinator.
+    """Accepts writes in order, up to a bound; made by the coordinator.
 
     Writes of one channel are applied in the order in which they were accepted.
     Any thread may call it.
@@ -109,15 +109,14 @@ class Channel(Generic[W, R]):
         """Accept `write`, waiting for room in the queue if need be, and for `level`.
 
         With APPLIED, the default, it does not wait for the write to be applied.
-        Raises UnavailableError with the write in `.write` when it could not be
-        taken within `timeout_s`; ClosedError or FailedError when the
-        coordinator has ended; what the receipt raises when `level` is waited
-        for, with UnknownError for a write that was taken and whose outcome is
-        unknown. Must not be called from an event loop.
+        UnavailableError, with the write in `.write`, if it was not taken within
+        `timeout_s`. ClosedError or FailedError if the coordinator has ended. Waiting for
+        `level` raises what the receipt raises; UnknownError for a write that was taken
+        and whose outcome is unknown. Must not be called from an event loop.
         """
-        # The short path: where nothing is in the way, the write is applied and
-        # flushed right here, with no queue, no hand-off and no wait. Each call
-        # counts here, so what `run` and `Stage.attempt` do is spelled out.
+        # The fast path: if nothing is in the way, the write is applied and flushed right
+        # here, with no queue, no hand-off and no wait. Each call costs time here, so `run`
+        # and `Stage.attempt` are inlined.
         drain, written = self._drain, self._written
         if not drain.epoch & SAMPLE_MASK and self._begins_sample():
             return self._measured(write, level, timeout_s)
@@ -163,16 +162,16 @@ class Channel(Generic[W, R]):
         return self._try_queued(write, timeout_s)
 
     def hand_over(self, write: W, timeout_s: float | None = None) -> WriteReceipt[R]:
-        """Do what `try_write` does for a write that is to be durable.
+        """Do what `try_write` does, for a write that is to be durable.
 
-        The thread that syncs takes it, with what others bring until it comes to that.
+        The syncing thread takes it, together with what other threads queue meanwhile.
         """
         receipt = self._accept(write, timeout_s)
         self.storage.request_queued()
         return receipt
 
     async def write_on_loop(self, write: W, timeout_s: float | None = None) -> WriteReceipt[R]:
-        """Like `write`, on the running event loop; it waits for room only."""
+        """Do what `write` does, on the running event loop; it waits for room only."""
         item = self._item(write, timeout_s)
         if not self._put(item):
             await self._space_on_loop(item, timeout_s)
@@ -182,9 +181,9 @@ class Channel(Generic[W, R]):
     def flush(self, *, durable: bool = False) -> WriteReceipt[None]:
         """Have all writes accepted by this channel so far written, and synced if `durable`.
 
-        Returns at once, with a receipt whose epoch is the last one covered. It
-        is never refused for lack of room. On a paused channel it is held
-        exactly as long as a write ahead of it is.
+        Returns at once, with a receipt whose epoch is the last one covered. It is never
+        refused for lack of room. On a paused channel it is held as long as the writes
+        ahead of it are.
         """
         with self._drain.mutex:
             self._drain.check_open()
@@ -193,8 +192,8 @@ class Channel(Generic[W, R]):
                 barrier.durable |= durable
             else:
                 barrier = Barrier(self, durable=durable)
-                # Counted first, as it is removed first: interrupted in between, the queue
-                # has room for a write too many, and never for one too few.
+                # Count first, and remove from the count first: an interrupt in between leaves
+                # room for one write too many, never for one too few.
                 self._barriers += 1
                 self._items.append(barrier)
         self._drain.drain_pending = True
@@ -208,7 +207,7 @@ class Channel(Generic[W, R]):
         return self._drain.view()
 
     def subscribe(self) -> Subscriber[Any, Any, Any]:
-        """Follow the views from here on, as `Coordinator.subscribe` does."""
+        """Follow the views from now on, as `Coordinator.subscribe` does."""
         return self._drain.subscribe()
 
     # --- pausing ---
@@ -216,13 +215,13 @@ class Channel(Generic[W, R]):
     def pause(self) -> None:
         """Take no more writes from the queue. Writes are still accepted, up to the bound.
 
-        Does nothing once the coordinator is being stopped, which takes what is held.
+        Does nothing once the coordinator is being stopped, because that takes held writes.
         """
         with self._drain.mutex:
             self._paused = not self._drain.is_closed
 
     def resume(self) -> None:
-        """Take writes again, those that were held first."""
+        """Take writes again, held ones first."""
         self._paused = False
         self._drain.drain_pending = True
         self._drain.run(may_wait=False)
@@ -236,11 +235,11 @@ class Channel(Generic[W, R]):
 
     @property
     def mutex(self) -> threading.Lock:
-        """Guards the queue, and the waiters for what is in it."""
+        """Guards the queue, and the waiters of its items."""
         return self._drain.mutex
 
     def head(self) -> Item[W, R] | None:
-        """Return the item that `take` would return."""
+        """Return the item that `take` would return, without removing it."""
         with self._drain.mutex:
             return self._head()
 
@@ -249,7 +248,7 @@ class Channel(Generic[W, R]):
         with self._drain.mutex:
             item = self._head()
             if item is not None:
-                # Noted first: an interrupt after the removal must not lose it.
+                # Append to `taken` first: an interrupt after the removal must not lose the item.
                 self._drain.taken.append(item)
                 self._remove(item)
             return item
@@ -289,29 +288,29 @@ class Channel(Generic[W, R]):
             return min((i.deadline for i in self._items if i.deadline is not None), default=None)
 
     def drain(self, until: float | None = None) -> None:
-        """Do the work of applying what is queued, unless another thread does."""
+        """Apply what is queued, unless another thread does."""
         self._drain.run(may_wait=True, until=until)
 
     def try_drain(self) -> None:
-        """Do it without waiting for anything outside this process."""
+        """Do the same without waiting for anything outside this process."""
         self._drain.run(may_wait=False)
 
     def check_owner(self) -> None:
-        """Raise where no thread will ever drain: in a forked child."""
+        """Raise in a forked child, where no thread will ever drain."""
         self._drain.check_owner()
 
     def expiry(self, item: Item[W, R]) -> float | None:
-        """Return when `item` is to be handed back if it was not taken."""
+        """Return when `item` is handed back if it was not taken by then."""
         return self._drain.expiry(item)
 
     def pass_on(self) -> None:
-        """Wake another thread to do it."""
+        """Wake another thread to drain."""
         self._drain.pass_on()
 
     # --- inside ---
 
     def _begins_sample(self) -> bool:
-        """Whether the next write is to be measured, which no thread does yet."""
+        """Whether to measure the next write: if no thread is measuring one."""
         if self._is_measuring:
             return False
         self._is_measuring = True
@@ -351,7 +350,7 @@ class Channel(Generic[W, R]):
         level: Durability,
         timeout_s: float | None,
     ) -> WriteReceipt[R]:
-        """Do what the short path has left: all of it, or the wait for `level`."""
+        """Do what the fast path did not: all of it, or the wait for `level`."""
         if receipt is None:
             return self._write_queued(write, level, timeout_s)
         self._wait(receipt, level, timeout_s)
@@ -362,7 +361,7 @@ class Channel(Generic[W, R]):
             receipt.wait(level, timeout_s)
         except ClosedError as exc:
             if receipt.error is None:
-                # The caller has no receipt that would distinguish this from a write not taken.
+                # The caller has no receipt yet, so ClosedError would look like a write not taken.
                 raise UnknownError(exc) from exc
             raise
 

@@ -40,21 +40,20 @@ from strandline.writes.view import WriteView
 from strandline.writes.waiter import ThreadWaiter
 from strandline.writes.watermark import Watermark
 
-#: How long a stop waits for threads that are still at work, by default.
+#: How long a stop waits for running threads, by default.
 STOP_TIMEOUT_S = 60.0
 
 
 class Coordinator(Generic[W, R, F, V, S, C]):
     """Orders, batches and flushes the writes of one store.
 
-    Writes may be queued before `start`. `stop` drains what was accepted,
-    flushes and syncs it, and raises what went wrong. As a context manager it
-    starts and stops.
+    Writes may be queued before `start`. `stop` drains what was accepted, flushes and
+    syncs it, and raises any failure. As a context manager it starts and stops.
 
-    With a `bracket` the store is shared with other processes: each drain
-    enters the bracket, applies, flushes and leaves, so that applied = written.
-    Where a flush takes long, it `gathers`: it waits for the next writes of those
-    that the last drain answered, at most as long as that took.
+    With a `bracket` the store is shared with other processes: each drain enters the
+    bracket, applies, flushes and leaves, so that applied = written. With `gathers`, for
+    stores with slow flushes, a drain first waits for the next writes of the writers that
+    the last drain answered, at most as long as that drain took.
     """
 
     def __init__(
@@ -117,21 +116,21 @@ class Coordinator(Generic[W, R, F, V, S, C]):
     # --- start and stop ---
 
     def start(self) -> None:
-        """Begin to apply writes. A second call does nothing."""
+        """Start applying writes. A second call does nothing."""
         self._ending.check()
         self._drain.start()
 
     def stop(
         self, *, durable: bool = True, drain: bool = True, timeout_s: float | None = None
     ) -> None:
-        """Accept no more, finish what was accepted, and raise what went wrong.
+        """Accept no more writes, finish those accepted, and raise any failure.
 
-        Everything accepted is applied and written, and synced if `durable`.
-        Without `drain`, what is still queued is refused with ClosedError
-        instead. With `timeout_s` the work goes on in another thread;
-        UnavailableError says that it has not finished yet, and another `stop`
-        waits on. Without it, the same after STOP_TIMEOUT_S. An interrupted stop may be
-        repeated. A stop after the end does nothing, or raises the failure again.
+        Everything accepted is applied and written, and synced if `durable`. Without
+        `drain`, writes still queued are refused with ClosedError instead. With
+        `timeout_s` another thread does the work; UnavailableError means that it has not
+        finished yet, and another `stop` continues to wait. Without it, the same after
+        STOP_TIMEOUT_S. An interrupted stop may be repeated. A stop after the end does
+        nothing, or raises the failure again.
         """
         is_first = False
         try:
@@ -151,7 +150,7 @@ class Coordinator(Generic[W, R, F, V, S, C]):
                 )
         except BaseException:
             if is_first:
-                # The next call of `stop` does what is left.
+                # The next call of `stop` does the rest.
                 self._stopping = False
             raise
         self._wait_stopped(STOP_TIMEOUT_S if timeout_s is None else timeout_s)
@@ -173,7 +172,7 @@ class Coordinator(Generic[W, R, F, V, S, C]):
     # --- writing ---
 
     def channel(self, name: str) -> Channel[W, R]:
-        """Return the way in of that name."""
+        """Return the channel of that name."""
         if name not in self._channels:
             raise InvalidError(
                 "there is no such channel", channel=name, channels=list(self._channels)
@@ -182,7 +181,7 @@ class Coordinator(Generic[W, R, F, V, S, C]):
 
     @property
     def incarnation(self) -> UUID:
-        """Names this run of the coordinator: epochs begin again at 1 in each."""
+        """Identifies this run of the coordinator: in each run, epochs begin again at 1."""
         return self._storage.incarnation
 
     def epoch(self, level: Durability) -> int:
@@ -195,7 +194,7 @@ class Coordinator(Generic[W, R, F, V, S, C]):
     def wait(self, epoch: int, level: Durability, timeout_s: float | None = None) -> None:
         """Return once every write up to `epoch` that was not refused has reached `level`.
 
-        For callers with an epoch and no receipt. InvalidError for one that no write has yet;
+        For callers with an epoch and no receipt. InvalidError for an epoch not used yet;
         UnavailableError when the time is up; else raises as `Receipt.wait`. Must not be
         called from an event loop.
         """
@@ -226,7 +225,7 @@ class Coordinator(Generic[W, R, F, V, S, C]):
         last = self._drain.applied
         if type(epoch) is not int or not 0 <= epoch <= last:
             raise InvalidError(
-                "no write has this epoch yet, wait for one that a receipt or a view has",
+                "no write has this epoch yet, wait for an epoch of a receipt or a view",
                 epoch=epoch,
                 last=last,
             )
@@ -238,11 +237,11 @@ class Coordinator(Generic[W, R, F, V, S, C]):
         return self._drain.view()
 
     def subscribe(self) -> Subscriber[V, F, S]:
-        """Follow the views from here on; `.monitor` shows others how far the subscriber is."""
+        """Follow the views from now on; others see the subscriber's progress in `.monitor`."""
         return self._drain.subscribe()
 
     def metrics(self) -> WriteMetrics:
-        """Return the counters as they stand."""
+        """Return the current counters."""
         measured = self._storage.measured
         return WriteMetrics(
             queue_depth={name: channel.depth for name, channel in self._channels.items()},
@@ -266,7 +265,7 @@ class Coordinator(Generic[W, R, F, V, S, C]):
         try:
             self._finish(durable=durable, drain=drain)
         except UnavailableError:
-            # The next call of `stop` does what is left.
+            # The next call of `stop` does the rest.
             self._stopping = False
 
     def _finish(self, *, durable: bool, drain: bool) -> None:
@@ -278,7 +277,7 @@ class Coordinator(Generic[W, R, F, V, S, C]):
             self._drain.finish(deadline)
             self._storage.finish(self._drain.epoch, deadline, durable=durable)
         except (FailedError, ClosedError):
-            pass  # Kept and raised by `stop`, or an earlier stop was cut short.
+            pass  # `stop` raises it, or an earlier stop was interrupted.
         finally:
             self._ending.settle(_stopped)
             self._drain.cancel_timer()
@@ -308,13 +307,13 @@ class Coordinator(Generic[W, R, F, V, S, C]):
 
     @property
     def ending(self) -> Ending:
-        """Why no more writes are taken, if so."""
+        """The reason why no more writes are taken, if there is one."""
         return self._ending
 
     def written_beside(self, result: R) -> WriteReceipt[R]:
-        """Return the receipt of such a write: it is written, and durable after the next sync.
+        """Return the receipt of a write that the store made itself: durable after the next sync.
 
-        The store has written it after all that was applied before.
+        The store has written it after everything applied before.
         """
         storage = self._storage
         return self.receipt_beside(
@@ -322,21 +321,21 @@ class Coordinator(Generic[W, R, F, V, S, C]):
         )
 
     def receipt_beside(self, epoch: int, turn: int, result: R) -> WriteReceipt[R]:
-        """Return the receipt of such a write, when `epoch` was the last one written, and
+        """Return the receipt of such a write. `epoch` was the last one written then, and
         `turn` the next round of syncing."""
         return WriteReceipt(self._storage, epoch, result, None, None, turn)
 
     @property
     def stages(self) -> tuple[Stage, Stage]:
-        """What brings writes to be written, and to be durable."""
+        """The stages that make writes written, and durable."""
         return self._storage.written, self._storage.durable
 
     def failed_beside(self, cause: BaseException) -> BaseException:
-        """End the coordinator for what such a write met; return what its caller shall see."""
+        """End the coordinator because such a write failed; return the error for its caller."""
         return self._fail(cause)
 
     def _fail(self, cause: BaseException) -> BaseException:
-        """End the coordinator for `cause`; return what the thread that met it shall raise."""
+        """End the coordinator because of `cause`; return the error to raise in this thread."""
         if isinstance(cause, FailedError) and self._ending.cause is not None:
             return cause
         self._ending.fail(cause)
@@ -351,7 +350,7 @@ class Coordinator(Generic[W, R, F, V, S, C]):
         self._subscribers.end(self._ending)
 
     def disown(self) -> None:
-        """Make every write and wait say that the store belongs to the parent process."""
+        """Make every write and wait raise: the store belongs to the parent process."""
         self._drain.reset_after_fork()
         self._storage.reset_after_fork()
         self._stop_lock = threading.Lock()

@@ -1,4 +1,4 @@
-"""From the queues into the delta: epochs, applying, freezing."""
+"""From the queues into the delta: assigns epochs, applies, freezes."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ from strandline.writes.storage import Storage
 from strandline.writes.subscriber import Subscriber, Subscribers
 from strandline.writes.view import Stamped, WriteView
 
-# Members of an enumeration are slow to look up.
+# Looking up an enumeration's members is slow.
 _WAIT = FlushReason.WAIT
 _BRACKET = FlushReason.BRACKET
 
 
 class Drain(Generic[W, R, F, V, S, C]):
-    """Takes writes from the channels in turn, gives epochs, applies, freezes.
+    """Takes writes from the channels in turn, assigns epochs, applies, freezes.
 
-    One thread at a time holds `lock` and does it, for all. A thread that finds
-    the lock taken leaves its write in the queue: the holder, for
-    whatever reason, checks `drain_pending` after releasing it, and passes the work on.
+    One thread at a time holds `lock` and works for all. A thread that finds the lock
+    taken leaves its write in the queue: the holder checks `drain_pending` after
+    releasing the lock, whatever it held it for, and passes the work on.
     """
 
     def __init__(
@@ -56,19 +56,19 @@ class Drain(Generic[W, R, F, V, S, C]):
     ) -> None:
         self.lock: threading.Lock = threading.Lock()
         self.attempt: Attempt = Attempt(self.lock)
-        #: Guards the queues. Held for moments only, never while `lock` is awaited.
+        #: Guards the queues. Held briefly, and never while waiting for `lock`.
         self.mutex: threading.Lock = threading.Lock()
         self.storage = storage
         self.epoch: int = 0
         self.rejected: int = 0
-        #: Freezes by their reason, but for those because a caller waits.
+        #: Counts freezes by reason, except those for a waiting caller.
         self.flushes: Final = dict.fromkeys(FlushReason, 0)
         self.waits: int = 0
-        #: Something has been queued that no round of draining has examined.
+        #: Something was queued since the last round of draining.
         self.drain_pending: bool = False
-        #: A write may be applied as it arrives, past the queues.
+        #: A write may be applied at once, without the queues.
         self.is_direct: bool = False
-        #: Nothing more is accepted. Set under `mutex`.
+        #: No more writes are accepted. Set under `mutex`.
         self.is_closed: bool = False
         self._settings = settings
         self._flush_bytes = settings.flush_bytes
@@ -80,13 +80,13 @@ class Drain(Generic[W, R, F, V, S, C]):
         self._clock = clock
         self._started = False
         self._is_disowned = False
-        #: The first epoch that is not frozen, and whether any since was applied.
+        #: The first epoch that is not frozen, and whether any write was applied since.
         self._start = 1
         self._is_fresh = False
         self._size = 0
         self._timer: Timer | None = None
         self._turn = 0
-        #: Items that have left their queue in this round, whose outcome may not be published yet.
+        #: Items taken from their queue in this round; their outcome may not be published yet.
         self.taken: list[Item[W, R]] = []
         self.channels: Final = [self._new_channel(name) for name in names]
         self._standby = Standby("strandline-drain", self._serve)
@@ -100,7 +100,7 @@ class Drain(Generic[W, R, F, V, S, C]):
         return self.epoch
 
     def subscribe(self) -> Subscriber[V, F, S]:
-        """Follow the views from here on."""
+        """Follow the views from now on."""
         subscriber = self._subscribers.add(self._clock, self.view)
         if self._ending.reason is not None:
             subscriber.end(self._ending)
@@ -109,7 +109,7 @@ class Drain(Generic[W, R, F, V, S, C]):
     # --- start and stop ---
 
     def start(self) -> None:
-        """Begin to take what is queued."""
+        """Start taking what is queued."""
         with self.held():
             if self._started:
                 return
@@ -120,7 +120,7 @@ class Drain(Generic[W, R, F, V, S, C]):
         self.run(may_wait=False)
 
     def close(self, deadline: float) -> None:
-        """Accept nothing more."""
+        """Accept no more writes."""
         with self.mutex:
             self.is_closed = True
         with self.held(deadline):
@@ -133,7 +133,7 @@ class Drain(Generic[W, R, F, V, S, C]):
             raise ClosedError("the coordinator is being stopped, open the store again")
 
     def finish(self, deadline: float) -> None:
-        """Take everything that was accepted, held writes included, and freeze it."""
+        """Take everything accepted, held writes included, and freeze it."""
         self._started = True
         for channel in self.channels:
             channel.resume()
@@ -151,13 +151,13 @@ class Drain(Generic[W, R, F, V, S, C]):
             timer.cancel()
 
     def hand_back_all(self, error: Callable[[], StrandlineError]) -> None:
-        """Refuse whatever is still queued."""
+        """Refuse all writes still queued."""
         for channel in self.channels:
             for item in channel.take_all():
                 item.receipt.refuse(error())
 
     def wait_idle(self, deadline: float) -> None:
-        """Return once no thread drains any more, and let ours end."""
+        """Return once no thread drains any more; ends the background thread."""
         self._standby.close()
         with self.held(deadline):
             pass
@@ -178,13 +178,13 @@ class Drain(Generic[W, R, F, V, S, C]):
     # --- draining ---
 
     def run(self, *, may_wait: bool, until: float | None = None) -> None:
-        """Take what is queued, unless another thread does already.
+        """Take what is queued, unless another thread does.
 
-        Without `may_wait` it does not wait for anything outside this process,
-        and never longer than `until`.
+        Without `may_wait` it waits for nothing outside this process; with it, at most
+        until `until`.
         """
         if not self.attempt:
-            # Said before the second try: the holder either sees it or has released the lock.
+            # Set before trying again: either the holder sees it, or it has released the lock.
             self.drain_pending = True
             if not self.attempt:
                 return
@@ -192,19 +192,19 @@ class Drain(Generic[W, R, F, V, S, C]):
             try:
                 self._guarded_round(may_wait=may_wait, until=until)
             except FailedError:
-                pass  # Every receipt raises it.
+                pass  # Every receipt raises the error.
             finally:
                 self.lock.release()
             if self.drain_pending:
                 self.pass_on()
         except BaseException:
-            # An interrupt may have come before the work was passed on.
+            # An interrupt may have prevented passing the work on.
             self.pass_on()
             raise
 
     @holding
     def held(self, deadline: float | None = None) -> Iterator[None]:
-        """Hold `lock` for a block, and then have done what was left for its holder.
+        """Hold `lock` for a block, and pass on work that arrived meanwhile.
 
         UnavailableError if another thread holds it until `deadline`.
         """
@@ -225,7 +225,7 @@ class Drain(Generic[W, R, F, V, S, C]):
                 raise
 
     def _guarded_round(self, *, may_wait: bool, until: float | None = None) -> None:
-        """Do a round; an interrupt, wherever it hits, leaves no write without an outcome."""
+        """Do a round; if interrupted anywhere, every write still gets an outcome."""
         try:
             self._round(may_wait=may_wait, until=until)
         except BaseException as exc:
@@ -241,12 +241,12 @@ class Drain(Generic[W, R, F, V, S, C]):
             if not item.receipt.is_settled:
                 self._fail(cause)
                 item.receipt.refuse(self._ending.cut_short())
-            # It may have been settled and not published.
+            # It may have been settled without waking its waiters.
             for waiter in tuple(item.waiters):
                 waiter.wake()
 
     def pass_on(self) -> None:
-        """Have another thread take what is queued: one that waits for it, or one of ours."""
+        """Have another thread take what is queued: a waiting one, or the background thread."""
         heads = [head for channel in self.channels if (head := channel.head()) is not None]
         for head in heads:
             for waiter in tuple(head.waiters):
@@ -257,7 +257,7 @@ class Drain(Generic[W, R, F, V, S, C]):
             self._standby.wake()
 
     def deadline(self, timeout_s: float | None) -> float | None:
-        """Return when a write that may take `timeout_s` is handed back."""
+        """Return when a write is handed back, given its `timeout_s`."""
         return None if timeout_s is None else self._clock.monotonic() + timeout_s
 
     def expiry(self, item: Item[W, R]) -> float | None:  # noqa: ARG002 - A bracket has one.
@@ -265,13 +265,13 @@ class Drain(Generic[W, R, F, V, S, C]):
         return None
 
     def _round(self, *, may_wait: bool, until: float | None = None) -> None:  # noqa: ARG002 - A bracket may have to wait.
-        """Serve what is queued now, but not what arrives meanwhile: that is passed on."""
+        """Take what is queued now; what arrives meanwhile is passed on."""
         self.drain_pending = False
         if self._started:
             self._serve_queues(self._settle_now)
 
     def _serve_queues(self, take: Callable[[Item[W, R]], bool]) -> None:
-        """Take items in turn until the queues are empty, or `take` says that it is enough."""
+        """Take items in turn until the queues are empty, or `take` returns False."""
         turns = sum(channel.depth + 1 for channel in self.channels)
         while not self.storage.is_backlogged and self._ending.reason is None:
             item = self._next()
@@ -283,7 +283,7 @@ class Drain(Generic[W, R, F, V, S, C]):
                 return
 
     def _next(self) -> Item[W, R] | None:
-        """Take one item, from one channel after the other."""
+        """Take one item, round robin over the channels."""
         for _ in self.channels:
             self._turn = (self._turn + 1) % len(self.channels)
             item = self.channels[self._turn].take()
@@ -311,10 +311,10 @@ class Drain(Generic[W, R, F, V, S, C]):
             self.epoch = epoch
             return refused(self.storage, rejection(exc, epoch), epoch)
         except BaseException as exc:
-            # Interrupted half-way: what the delta holds now is unknown.
+            # Interrupted half-way: the state of the delta is unknown.
             self.epoch = epoch
             raise self._fail(exc)
-        # Set after `apply`, because it is what others read as the applied mark.
+        # Set after `apply`: other threads read it as the applied mark.
         self.epoch = epoch
         self._is_fresh = True
         if self._timer is None:
@@ -339,18 +339,18 @@ class Drain(Generic[W, R, F, V, S, C]):
     # --- freezing ---
 
     def freeze(self, reason: FlushReason) -> None:
-        """Hand the delta to the storage and begin another. The caller holds `lock`."""
+        """Hand the delta to the storage and begin a new one. The caller holds `lock`."""
         if not self._is_fresh:
             return
         if self._ending.reason is not None:
             raise self._ending.reason()
-        # Python 3.11 is slow to call what an instance holds by its full name.
+        # On Python 3.11, calling an instance attribute by its full name is slow.
         new_delta = self._new_delta
         started = None if self._start - 1 & SAMPLE_MASK else self._clock.monotonic()
         try:
             frozen, context = self._delta.freeze()
             if reason is not _BRACKET:
-                # A bracket begins with another of its own.
+                # A bracket begins with a delta of its own.
                 self._delta = new_delta(context)
             if started is not None:
                 self.storage.measured.freeze.add_s(self._clock.monotonic() - started)
@@ -362,7 +362,7 @@ class Drain(Generic[W, R, F, V, S, C]):
         self._start = end
         self._is_fresh = False
         if reason is _WAIT:
-            # A waiting caller flushes at once, as a bracket does, so that this makes no backlog.
+            # A waiting caller flushes at once, as a bracket does, so no backlog builds up.
             self.waits += 1
         else:
             self.flushes[reason] += 1
@@ -372,16 +372,16 @@ class Drain(Generic[W, R, F, V, S, C]):
             self._subscribers.offer(self.view_locked())
 
     def freeze_for(self, epoch: int) -> int:
-        """Freeze if `epoch` is not frozen yet; return the last epoch that needs no other freeze."""
+        """Freeze if `epoch` is not frozen; return the last epoch that needs no other freeze."""
         with self.held():
             if epoch >= self._start:
                 self.freeze(_WAIT)
-            # What follows the last freeze was refused by `apply`, or is still to be frozen.
+            # Epochs after the last freeze were refused by `apply`, or are still to be frozen.
             return self._start - 1 if self._is_fresh else self.epoch
 
     def _look_at_backlog(self) -> None:
-        # Invariant: set before the look, so that a flush that ends meanwhile
-        # either sees it or is seen.
+        # Invariant: set before reading the backlog, so that a flush that ends meanwhile either
+        # sees the flag or is seen here.
         self.storage.is_backlogged = True
         frozen = tuple(self.storage.frozen)
         self.storage.is_backlogged = (
@@ -391,7 +391,7 @@ class Drain(Generic[W, R, F, V, S, C]):
         self._set_direct()
 
     def release_backpressure(self) -> None:
-        """Take writes again if enough of what was frozen is written now."""
+        """Take writes again if enough of the frozen deltas were written."""
         with self.held():
             self._look_at_backlog()
         if not self.storage.is_backlogged:
@@ -430,7 +430,7 @@ class Drain(Generic[W, R, F, V, S, C]):
     # --- views ---
 
     def view(self) -> WriteView[V, F, S]:
-        """Return what is applied, frozen and stored at this moment."""
+        """Return everything applied, frozen and stored at this moment."""
         with self.held():
             return self.view_locked()
 
@@ -464,7 +464,7 @@ def make_view(
     applied: int,
     start: int,
 ) -> WriteView[V, F, S]:
-    """Put a view together from parts read in this order, so that no delta is missed."""
+    """Make a view of parts that were read in this order, so that no delta is missed."""
     snapshot, entry = stored
     written = 0 if entry is None else entry[1].stop
     return WriteView(

@@ -8,9 +8,9 @@ from strandline.values import FailedError, StrandlineError, UnknownError
 
 
 class Ending:
-    """Nothing yet, or the reason that every later call raises.
+    """The reason that every later call raises; none while the coordinator runs.
 
-    The first reason stays, except that a failure takes the place of an orderly end.
+    The first reason stays, except that a failure replaces an orderly end.
     """
 
     __slots__ = ("cause", "reason")
@@ -31,7 +31,7 @@ class Ending:
             self.reason = lambda: FailedError(cause)
 
     def cut_short(self) -> StrandlineError:
-        """Return the error of a write that was taken and cannot go on."""
+        """Return the error of a write that was taken and cannot be finished."""
         assert self.reason is not None
         error = self.reason()
         return UnknownError(error.cause) if isinstance(error, FailedError) else error

@@ -1,4 +1,4 @@
-"""Draining for a store whose flush takes long: writers who go on share one bracket."""
+"""Draining for a store with slow flushes: writers that write again share one bracket."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from strandline.writes.bracketed import BracketedChannel, BracketedDrain
 from strandline.writes.channel import Channel, Item
 from strandline.writes.contracts import C, F, R, S, V, W
 
-#: How long a round waits for writes at most: as long as the last one took, and no longer than this.
+#: Upper bound of the wait for writes, which is otherwise as long as the last round took.
 _WAIT_MAX_S: Final = 0.005
 
 
 class GatheringChannel(BracketedChannel[W, R]):
-    """A channel that says when a write is queued."""
+    """A channel that notifies its drain when a write is queued."""
 
     def __init__(
         self, name: str, capacity: int, drain: GatheringDrain[W, R, Any, Any, Any, Any]
@@ -29,14 +29,14 @@ class GatheringChannel(BracketedChannel[W, R]):
 
 
 class GatheringDrain(BracketedDrain[W, R, F, V, S, C]):
-    """Waits for the next writes of those that the last round answered.
+    """Waits for the next writes of the writers that the last round answered.
 
-    Without that, writers that wait for each of their writes take turns in two halves: while one
-    is flushed, the other is queued, and each flush has half of what it could have.
+    Without it, writers that wait for each of their writes split into two halves: while one
+    half is flushed, the other is queued, and each flush has half of what it could have.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        #: How many writers went on when the last round ended.
+        #: How many writers continued when the last round ended.
         self._expected = 0
         self._limit_s = 0.0
         self._all_came = Signal()
@@ -46,7 +46,7 @@ class GatheringDrain(BracketedDrain[W, R, F, V, S, C]):
         return GatheringChannel(name, self._settings.queue_capacity, self)
 
     def note_queued(self) -> None:
-        """End the wait for writes if all are there."""
+        """End the wait for writes if all expected ones are queued."""
         if self._depth() >= self._expected:
             self._all_came.set()
 
@@ -55,13 +55,13 @@ class GatheringDrain(BracketedDrain[W, R, F, V, S, C]):
         started, epoch = self._clock.monotonic(), self.epoch
         super()._round(may_wait=may_wait, until=until)
         if self.epoch > epoch:
-            # After a wait for some who did not come, the next one is for those who did.
+            # If some expected writes did not come, expect only as many as did.
             self._expected = self.epoch - epoch + (self._depth() if has_all else 0)
             self._limit_s = min(self._clock.monotonic() - started, _WAIT_MAX_S)
             self._set_direct()
 
     def _gather(self) -> bool:
-        """Wait until as many writes are queued as are expected; False if the time was up first."""
+        """Wait until the expected number of writes is queued; False if the time was up first."""
         if self._depth() == 0 or self._expected <= 1:
             return True
         self._all_came.clear()
@@ -71,7 +71,7 @@ class GatheringDrain(BracketedDrain[W, R, F, V, S, C]):
 
     def _set_direct(self) -> None:
         super()._set_direct()
-        # A write of its own would leave the others to the next round.
+        # A write applied directly would leave the others to the next round.
         self.is_direct: bool = self.is_direct and self._expected <= 1
 
     def _depth(self) -> int:

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from strandline._core import IS_COMPILED
 from strandline.values import InvalidError
 
-# The public way to ask raises where there is none, and each await asks.
+# The public function raises where no loop runs, and is called by each await.
 running_loop: Callable[[], AbstractEventLoop | None] = _get_running_loop
 """Return the loop that runs in this thread; None if none does."""
 
 if IS_COMPILED and sys.version_info < (3, 12):
-    # There, asking Python is a system call.
+    # On this Python, the lookup is a system call.
     from strandline._core.core import know_running_loop
     from strandline._core.core import running_loop as known_loop
 
@@ -26,7 +26,7 @@ if IS_COMPILED and sys.version_info < (3, 12):
 
 
 def check_on_asyncio() -> None:
-    """Raise InvalidError where a coroutine is driven by anything but asyncio, such as trio."""
+    """Raise InvalidError if a coroutine is driven by anything but asyncio, such as trio."""
     if running_loop() is None:
         raise InvalidError(
             "awaiting this needs a running asyncio event loop; elsewhere make the blocking call"

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final, TypeVar
 
-#: One write, freeze or flush of so many is measured, the first among them: a power of two.
+#: One of this many writes, freezes or flushes is measured, the first included: a power of two.
 SAMPLED_EVERY: Final = 64
-#: Of an epoch, the bits that are 0 where a sample is taken.
+#: The bits of an epoch that are 0 if it is measured.
 SAMPLE_MASK: Final = SAMPLED_EVERY - 1
 _BUCKETS: Final = 40
 
@@ -19,7 +19,7 @@ K = TypeVar("K", bound=str)
 
 
 class FlushReason(StrEnum):
-    """What made a delta be frozen."""
+    """Why a delta was frozen."""
 
     WAIT = "wait"
     EXPLICIT = "explicit"
@@ -31,13 +31,13 @@ class FlushReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """How large a sample of measured values was. Times are in whole microseconds."""
+    """A distribution of measured values, from a sample. Times are in whole microseconds."""
 
     count: int
     total: int
     largest: int
     buckets: tuple[int, ...]
-    """How many values had so many binary digits: 0, then 1, 2 to 3, 4 to 7, and so on."""
+    """How many values had this many binary digits: 0, then 1, 2 to 3, 4 to 7, and so on."""
 
     @property
     def mean(self) -> float:
@@ -54,7 +54,7 @@ class Distribution:
 
 
 class Tally:
-    """Collects a distribution. Values of two threads at once may count as one."""
+    """Collects a distribution. Two concurrent values may be counted as one."""
 
     __slots__ = ("_buckets", "_count", "_largest", "_total")
 
@@ -79,7 +79,7 @@ class Tally:
 
 
 class Measurements:
-    """What one coordinator measures, of one in SAMPLED_EVERY."""
+    """What one coordinator measures, for one of every SAMPLED_EVERY."""
 
     __slots__ = ("apply", "delta_bytes", "flush", "freeze", "send")
 
@@ -95,7 +95,7 @@ class Measurements:
 class WriteMetrics:
     """The counters at one moment; each only grows, except the queue depth.
 
-    The distributions are of a sample: one in SAMPLED_EVERY.
+    The distributions are samples: one of every SAMPLED_EVERY.
     """
 
     queue_depth: Mapping[str, int]
@@ -107,15 +107,15 @@ class WriteMetrics:
     syncs: int
     sync_s: float
     send: Distribution
-    """How long `write` took, up to the level that it was to wait for."""
+    """How long `write` took, including the wait for its level."""
     apply: Distribution
     freeze: Distribution
     flush: Distribution
     delta_bytes: Distribution
-    """How large deltas were that were flushed."""
+    """The sizes of flushed deltas."""
 
     def with_flushed(self, writes: int) -> WriteMetrics:
-        """Return them with writes that the store flushed one by one, beside the coordinator."""
+        """Return the metrics with writes added that the store flushed itself, one by one."""
         if not writes:
             return self
         bracket = FlushReason.BRACKET

@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 
 _logger = logging.getLogger("strandline")
-# Members of an enumeration are slow to look up.
+# Looking up an enumeration's members is slow.
 _APPLIED: Final = Durability.APPLIED
 _DURABLE: Final = Durability.DURABLE
 
 
 class UnseenError:
-    """Logs an error that is collected before any caller has seen it, as asyncio does.
+    """Logs an error that is garbage-collected before any caller has seen it, as asyncio does.
 
-    Made for refused writes alone, so that one that is well costs nothing.
+    Made for refused writes only, so that successful ones pay nothing.
     """
 
     __slots__ = ("_error",)
@@ -38,7 +38,7 @@ class UnseenError:
         self._error: Exception | None = error
 
     def see(self) -> None:
-        """Have nothing to log."""
+        """Mark the error as seen: do not log it."""
         self._error = None
 
     def __del__(self) -> None:
@@ -48,33 +48,32 @@ class UnseenError:
 
 
 class WriteId(NamedTuple):
-    """Names one write of a store for ever: epochs begin again at 1 in each incarnation."""
+    """Identifies one write of a store for ever: epochs begin again at 1 in each incarnation."""
 
     incarnation: UUID
     epoch: int
 
 
-# A struct, because one is made for each write and a struct is made in C.
+# A struct: one is made for each write, and msgspec makes structs in C.
 class WriteReceipt(msgspec.Struct, Generic[R], eq=False):
     """A write's epoch, its result, and the wait for a level.
 
-    Waits may be repeated and shared by threads and event loops. A wait that is
-    cancelled or interrupted changes nothing. One that times out takes the
-    write back if it is still in its queue: the error's `.write` is then the
-    write, and it will not be applied. Otherwise `.write` is None, the write
-    has been taken, and one may wait again.
+    Waits may be repeated and shared by threads and event loops. A wait that is cancelled
+    or interrupted changes nothing. A wait that times out withdraws the write if it is
+    still queued: the error's `.write` is then the write, and it will not be applied.
+    Otherwise `.write` is None, the write was taken, and one may wait again.
     """
 
     _storage: Storage[Any, Any]
     _epoch: int = 0
     _result: R | None = None
-    #: What the write was refused with; None while it is well.
+    #: The error that refused the write; None unless it failed.
     error: Exception | None = None
-    #: Where the write is queued; None as soon as the outcome is known.
+    #: The queued item; None as soon as the outcome is known.
     _item: Item[Any, R] | None = None
     #: The round of syncing that must have ended before this counts as durable.
     _turn: int = 0
-    #: There as long as no caller has seen the error.
+    #: Set until a caller has seen the error.
     _unseen: UnseenError | None = None
 
     def __repr__(self) -> str:
@@ -92,8 +91,8 @@ class WriteReceipt(msgspec.Struct, Generic[R], eq=False):
     def accept_written(self, epoch: int, result: R) -> None:
         """The write was applied as `epoch`, and is written.
 
-        A waiter for durable keeps waiting until it is: `call_next` of that
-        stage is to follow.
+        A waiter for durable keeps waiting until it is: the caller has to call that stage's
+        `call_next` afterwards.
         """
         self._epoch = epoch
         self._result = result
@@ -101,7 +100,7 @@ class WriteReceipt(msgspec.Struct, Generic[R], eq=False):
         if item is None or not item.durable_waiters:
             self._settle()
             return
-        # Invariant: before any waiter can see the outcome, and unregister.
+        # Invariant: done before any waiter can see the outcome and unregister.
         durable_waiters = item.move(epoch, self._storage.durable.mark)
         if not all(waiter.leads for waiter in durable_waiters):
             self._storage.request(_DURABLE, epoch)
@@ -111,7 +110,7 @@ class WriteReceipt(msgspec.Struct, Generic[R], eq=False):
                 waiter.wake()
 
     def refuse(self, error: Exception, epoch: int = 0) -> None:
-        """The write failed; 0 means that it was never given an epoch."""
+        """The write failed; epoch 0 means that it was not given one."""
         self._epoch = epoch
         self.error = error
         self._unseen = UnseenError(error)
@@ -142,12 +141,12 @@ class WriteReceipt(msgspec.Struct, Generic[R], eq=False):
         return self._result  # type: ignore[return-value]
 
     def epoch(self, timeout_s: float | None = None) -> int:
-        """Return the write's place in the order of all writes, once it has one."""
+        """Return the write's place in the order of all writes, once it is applied."""
         self.wait(Durability.APPLIED, timeout_s)
         return self._epoch
 
     def id(self, timeout_s: float | None = None) -> WriteId:
-        """Return a name for the write that no other incarnation of the store gives."""
+        """Return an id of the write that is unique across incarnations of the store."""
         return WriteId(self._storage.incarnation, self.epoch(timeout_s))
 
     def wait(self, level: Durability = _APPLIED, timeout_s: float | None = None) -> R:
@@ -200,8 +199,8 @@ class WriteReceipt(msgspec.Struct, Generic[R], eq=False):
         return self.wait_on_loop().__await__()
 
     def see(self) -> None:
-        """The caller knows of the error, if there is one: it is not logged."""
-        # Threads that wait for one receipt may come here together.
+        """Mark the error, if there is one, as seen by the caller: it is not logged."""
+        # Threads that wait for the same receipt may call this concurrently.
         unseen, self._unseen = self._unseen, None
         if unseen is not None:
             unseen.see()
@@ -240,7 +239,7 @@ class WriteReceipt(msgspec.Struct, Generic[R], eq=False):
             finally:
                 item.leave(waiter, self._epoch, self._storage.durable.mark)
         except BaseException:
-            # This waiter may have been the one woken to drain next, or still be registered.
+            # This waiter may have been woken to drain next, or may still be registered.
             item.leave(waiter, self._epoch, self._storage.durable.mark)
             item.channel.pass_on()
             raise
@@ -256,7 +255,7 @@ class WriteReceipt(msgspec.Struct, Generic[R], eq=False):
                 while self._item is not None:
                     await waiter.wait()
         except TimeoutError:
-            # The thread that was to take it may be busy with a slow sync.
+            # The thread that should take it may be in a slow sync.
             item.channel.try_drain()
             self._take_back(item)
             while self._item is not None:
@@ -265,7 +264,7 @@ class WriteReceipt(msgspec.Struct, Generic[R], eq=False):
             item.leave(waiter, self._epoch, self._storage.durable.mark)
 
     def _take_back(self, item: Item[Any, R]) -> None:
-        """Refuse the write if it was not taken."""
+        """Refuse the write if it was not taken yet."""
         if item.channel.withdraw(item):
             error = UnavailableError(
                 "the write was not taken in time, try it again",
@@ -283,7 +282,7 @@ class WriteReceipt(msgspec.Struct, Generic[R], eq=False):
         self._take_back(item)
         if self._item is not None:
             raise UnavailableError(
-                "it has not come to its turn yet, wait again", channel=item.channel.name
+                "the append is still queued, wait again", channel=item.channel.name
             )
 
 
@@ -298,8 +297,8 @@ class FlushReceipt(WriteReceipt[None], eq=False):
     """The outcome of a flush."""
 
     def require_sync(self, turn: int) -> None:
-        """Durable shall mean that round `turn` of syncing has ended, too."""
+        """Count it as durable only after round `turn` of syncing has ended."""
         self._turn = turn
 
     def _take_back(self, item: Item[Any, None]) -> None:
-        """Leave the flush where it is: others may share it, and it holds nothing to give back."""
+        """Leave the flush queued: others may share it, and there is no write to hand back."""

@@ -1,4 +1,4 @@
-"""Rounds of work, which one thread at a time does for all."""
+"""Rounds of work that one thread at a time does for all waiting threads."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from strandline.locks import Acquirable
 
 
 class Leadership(Acquirable, Protocol):
-    """Held by the thread that works: what `threading.Lock` makes, or the core."""
+    """Held by the working thread: a `threading.Lock`, or the core's equivalent."""
 
     def release(self) -> None:
         """Let another thread work."""
@@ -23,7 +23,7 @@ class Leadership(Acquirable, Protocol):
 
 
 class Rounds(Protocol):
-    """Counts the rounds that began and that ended, and has one thread at a time do one."""
+    """Counts the rounds begun and ended; one thread at a time does a round."""
 
     @property
     def begun(self) -> int:
@@ -31,34 +31,34 @@ class Rounds(Protocol):
 
     @property
     def ended(self) -> int:
-        """The last round that has ended well."""
+        """The last round that has ended successfully."""
 
     @property
     def sync_s(self) -> float:
-        """Seconds of rounds that were done in `wait`."""
+        """Seconds spent in rounds that were done in `wait`."""
 
     @property
     def busy(self) -> Leadership:
         """Held by the working thread, until it releases leadership."""
 
     def begin(self) -> None:
-        """Begin a round, as the holder of `busy`."""
+        """Begin a round; the caller holds `busy`."""
 
     def end(self) -> None:
-        """End the round that has begun."""
+        """End the current round."""
 
     def wait(self, turn: int, /) -> bool:
-        """Return True once round `turn` has ended; False at once where that takes Python."""
+        """Return True once round `turn` has ended; False at once if only Python can wait for it."""
 
     def close(self) -> None:
-        """Let no thread wait any more."""
+        """End all waits."""
 
     def renew(self) -> None:
-        """Reset the worker: in a forked child there is none."""
+        """Reset the lock in a forked child, where no thread works."""
 
 
 class PlainRounds:
-    """Implements Rounds. The core has another, in which threads wait without the interpreter."""
+    """Implements Rounds. In the core's implementation, threads wait without the interpreter."""
 
     __slots__ = ("begun", "busy", "ended")
 
@@ -104,33 +104,33 @@ class LoopRounds:
         self.loop: Final = loop
         self._rounds = rounds
         self._request = request
-        #: The last round that a thread was requested to do.
+        #: The last round that a thread was asked to do.
         self._requested = 0
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
         self._is_notified = False
         self._is_ended = False
 
     def future(self, turn: int) -> asyncio.Future[None]:
-        """Return what is done once round `turn` has ended, or none will. On the loop."""
+        """Return a future that is done once round `turn` has ended, or none will. On the loop."""
         future = self.loop.create_future()
         self._waiting.append((turn, future))
         if turn > self._requested:
             self._requested = turn
             self._request(turn)
         if self._is_ended or self._rounds.ended >= turn:
-            # It may have ended before the future was there to be found.
+            # The round may have ended before the future was queued.
             self._finish()
         return future
 
     def notify(self) -> None:
-        """Have the futures of rounds that have ended done. From any thread."""
+        """Complete the futures of rounds that have ended. From any thread."""
         # Invariant: a future is queued before the number of the ended round is read, and a
-        # round has ended before the queue is.
+        # round has ended before the queue is read.
         if not self._waiting or self._is_notified:
             return
         try:
             self._is_notified = True
-            # A closed loop refuses the call; no task waits on it any more.
+            # A closed loop raises; no task waits on it any more.
             with contextlib.suppress(RuntimeError):
                 self.loop.call_soon_threadsafe(self._finish)
         except BaseException:
@@ -138,7 +138,7 @@ class LoopRounds:
             raise
 
     def end(self) -> None:
-        """Have every future done, now and later: the tasks that await them check again."""
+        """Complete all futures, now and later: the tasks that await them check again."""
         self._is_ended = True
         self._is_notified = False
         self.notify()

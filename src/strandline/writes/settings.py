@@ -12,15 +12,15 @@ MIB = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """How much a coordinator holds, and when it flushes by itself."""
+    """A coordinator's limits, and when it flushes by itself."""
 
-    #: Writes that one channel holds before it pushes back.
+    #: Writes that one channel queues before it applies back-pressure.
     queue_capacity: int = 10_000
-    #: Seconds after a freeze at which applied writes are flushed unasked.
+    #: Seconds after a freeze at which applied writes are flushed without a request.
     flush_interval_s: float = 10.0
-    #: Size of the delta at which it is flushed unasked.
+    #: Size of the delta at which it is flushed without a request.
     flush_bytes: int = 64 * MIB
-    #: Size of several frozen, unflushed deltas at which no more writes are taken.
+    #: Total size of frozen, unflushed deltas at which no more writes are taken.
     frozen_bytes_max: int = 256 * MIB
     #: Seconds that a write without a deadline of its own waits for the bracket.
     bracket_timeout_s: float = 10.0

@@ -1,4 +1,4 @@
-"""Work that one caller at a time does for all who wait for it."""
+"""Work that one waiting thread at a time does for all waiters."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from strandline.writes.watermark import Watermark
 
 
 class Stage:
-    """Carries epochs up to one level: written, or durable.
+    """Brings epochs to one level: written, or durable.
 
-    A thread that waits and finds none working does the work, for all; the others
-    block until their epoch is reached or one of them is woken to work next.
+    A waiting thread that finds no other at work does the work for all; the others block
+    until their epoch is reached, or until one of them is woken to work next.
     """
 
     def __init__(
@@ -32,9 +32,9 @@ class Stage:
         rounds: Rounds | None = None,
     ) -> None:
         self.mark: Final = Watermark()
-        #: Where the work counts them.
+        #: Counts the rounds of work.
         self.rounds: Final = PlainRounds() if rounds is None else rounds
-        #: Makes another thread work for a round, where a loop waits for one.
+        #: Asks another thread to work for a round, for event loops.
         self.request_round: Callable[[int], None]
         self._name = name
         self._work = work
@@ -51,7 +51,7 @@ class Stage:
         return self.mark.value >= epoch and self.rounds.ended >= turn
 
     def attempt(self, epoch: int, turn: int = 0) -> bool:
-        """Work towards `epoch` unless another thread does; True once it is reached."""
+        """Work towards `epoch` unless another thread does; return whether it is reached."""
         mark, rounds = self.mark, self.rounds
         while mark.value < epoch or rounds.ended < turn:
             if not self.attempt_busy:
@@ -71,9 +71,9 @@ class Stage:
         return True
 
     def wake_next(self) -> None:
-        """Wake the waiters that may go on now, and one that may work next."""
-        # Waiters for another round have their epoch already, and may
-        # have looked while `busy` was still held.
+        """Wake the waiters whose epoch is reached, and one that may work next."""
+        # Waiters for a round may have their epoch already, and may have checked while `busy`
+        # was still held.
         self.mark.wake_reached()
         self.mark.wake_leader()
         for each in tuple(self._loops):
@@ -85,13 +85,13 @@ class Stage:
             self.wake_next()
 
     def call_next(self) -> None:
-        """Wake for waiters that were registered while no thread may have worked."""
-        # A thread that works releases `busy` first, and then looks at the waiters.
+        """Wake waiters that registered while no thread was at work."""
+        # A working thread releases `busy` first, and then checks for waiters.
         if (self.mark.waiters or self._loops) and not self.busy.locked():
             self.wake_next()
 
     def reach(self, epoch: int, deadline: float | None = None, turn: int = 0) -> None:
-        """Return once `epoch` is at this level, working or blocked meanwhile."""
+        """Return once `epoch` is at this level, working or blocking meanwhile."""
         if turn and deadline is None:
             self.rounds.wait(turn)
         if self.attempt(epoch, turn):
@@ -106,12 +106,12 @@ class Stage:
                             epoch=epoch,
                         )
         except BaseException:
-            # This waiter may have been the one woken to work next.
+            # This waiter may have been woken to work next.
             self.mark.wake_leader()
             raise
 
     async def reach_on_loop(self, epoch: int, request: Callable[[], None], turn: int = 0) -> None:
-        """Return once `epoch` is at this level; `request` makes another thread work."""
+        """Return once `epoch` is at this level; `request` asks another thread to work."""
         if self.is_reached(epoch, turn):
             return
         waiter = LoopWaiter()
@@ -122,7 +122,7 @@ class Stage:
                 await waiter.wait()
 
     def round_on_loop(self, turn: int) -> asyncio.Future[None]:
-        """Return what is done once round `turn` has ended, or none will, on the running loop."""
+        """Return a future of the running loop, done once round `turn` has ended or none will."""
         loop = running_loop() or asyncio.get_running_loop()
         for each in self._loops:
             if each.loop is loop:
@@ -137,17 +137,17 @@ class Stage:
         return added.future(turn)
 
     def end(self) -> None:
-        """Let everyone look again: no more work is done."""
+        """Wake all waiters to check again: no more work is done."""
         self.rounds.close()
         self.mark.wake_all()
         for each in tuple(self._loops):
             each.end()
 
     def wait_idle(self, timeout_s: float) -> None:
-        """Return once no thread works any more; after the ending, none will."""
+        """Return once no thread is at work; after the ending, none starts."""
         if not Attempt(self.busy, timeout_s):
             raise UnavailableError(
-                f"a thread is still at work to make writes {self._name}, close again later"
+                f"a thread is still making writes {self._name}, close again later"
             )
         self.busy.release()
 
@@ -156,7 +156,7 @@ class Stage:
             raise self._ending.cut_short()
 
     def renew_lock(self) -> None:
-        """Reset the worker: in a forked child there is none."""
+        """Reset the lock in a forked child, where no thread works."""
         self.rounds.renew()
         self.busy = self.rounds.busy
         self.attempt_busy = Attempt(self.busy)

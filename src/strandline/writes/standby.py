@@ -1,4 +1,4 @@
-"""A thread for the work that no caller can do."""
+"""A background thread for work that no caller can do."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Callable
 
 from strandline.locks import Signal, start_thread
 
-#: How long the thread stays around for more work before it ends.
+#: How long the idle thread waits for more work before it ends.
 LINGER_S = 5.0
 
 
 class Standby:
     """Runs `work` in a thread of its own, once or more after each `wake`.
 
-    The thread starts when first needed, blocks when there is nothing to do and ends after
-    a while of that, or with `close`. Wake-ups that arrive during a run become one run.
+    The thread starts when first needed, blocks while there is nothing to do, and ends after
+    being idle for a while, or with `close`. Wake-ups during a run are merged into one run.
     """
 
     def __init__(self, name: str, work: Callable[[], None]) -> None:
@@ -23,12 +23,12 @@ class Standby:
         self._work = work
         self._lock = threading.Lock()
         self._woken = Signal()
-        #: Stands for the thread that does the work; any other one ends.
+        #: Identifies the thread that does the work; any other one ends.
         self._serving: object | None = None
         self._is_closed = False
 
     def wake(self) -> None:
-        """Have `work` run after this call. From any thread, without waiting."""
+        """Have `work` run after this call. From any thread; does not block."""
         self._woken.set()
         with self._lock:
             if self._serving is not None or self._is_closed:
@@ -42,12 +42,12 @@ class Standby:
                     )
                 )
             except BaseException:
-                # Interrupted, it may have started or not: the next one takes its place.
+                # Interrupted, the thread may have started or not: the next one replaces it.
                 self._serving = None
                 raise
 
     def close(self) -> None:
-        """Have the thread end after the run that it is in, and begin no other."""
+        """End the thread after the current run."""
         self._is_closed = True
         self._woken.set()
 
@@ -61,7 +61,7 @@ class Standby:
                 if self._serving is serving:
                     self._serving = None
             if self._woken.is_set():
-                # The run that failed, or another thread meanwhile, has requested another.
+                # The failed run, or another thread meanwhile, has requested another run.
                 self.wake()
             raise
 
@@ -70,7 +70,7 @@ class Standby:
         is_woken = self._woken.wait(LINGER_S)
         with self._lock:
             if self._serving is not serving:
-                # A thread that has taken its place was woken by the same signal.
+                # The wake-up was meant for the thread that replaced this one.
                 self._woken.set()
                 return False
             if self._is_closed or not (is_woken or self._woken.is_set()):
@@ -79,7 +79,7 @@ class Standby:
             return True
 
     def dismiss(self) -> None:
-        """Drop the thread: in a forked child it does not run."""
+        """Drop the thread: it does not run in a forked child."""
         self._lock = threading.Lock()
         self._woken = Signal()
         self._serving = None

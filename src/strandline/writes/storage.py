@@ -21,7 +21,7 @@ from strandline.writes.subscriber import Subscribers
 
 
 class Storage(Generic[F, S]):
-    """Flushes frozen deltas in their order, syncs, and keeps the two watermarks.
+    """Flushes frozen deltas in order, syncs, and keeps the two watermarks.
 
     Invariant: durable.mark <= written.mark <= the last applied epoch.
     Order of publication: the store, then the view, then the mark, then the wake-up.
@@ -46,18 +46,18 @@ class Storage(Generic[F, S]):
         self.durable.request_round = self._request_round
         #: Frozen and not yet written, oldest first, with their sizes.
         self.frozen: deque[tuple[F, range, int]] = deque()
-        #: What the last flush made, and what went into it.
+        #: The last flush's snapshot, and what was flushed.
         self.stored: tuple[S, tuple[F, range, int] | None] = (snapshot, None)
-        #: Makes sure that an epoch is frozen; returns the last that all of `frozen` covers.
+        #: Makes sure that an epoch is frozen; returns the last epoch that `frozen` covers.
         self.freeze_for: Callable[[int], int]
         #: Takes what is queued, unless another thread does; returns the last epoch applied.
         self.take_queued: Callable[[], int]
-        #: Called after each flush, before its epochs count as written, where
-        #: views are followed or writes are held back.
+        #: Called after each flush, before its epochs count as written, if views are followed or
+        #: writes are held back.
         self.on_flushed: Callable[[], None]
-        #: Too much is frozen and unwritten: no more writes are taken.
+        #: Too much is frozen and unwritten: take no more writes.
         self.is_backlogged = False
-        #: Whether a flush may follow on one that stored nothing, because the disk was full.
+        #: Whether another flush may follow one that stored nothing because the disk was full.
         self.goes_on_when_full = False
         self.flushed_at: float = 0.0
         self.flush_s: float = 0.0
@@ -68,17 +68,17 @@ class Storage(Generic[F, S]):
         self._ending = ending
         self._fail = fail
         self._request_lock = threading.Lock()
-        #: The epochs requested to be written, to be durable, and the requested round of syncing.
+        #: Requested: the epoch to be written, the epoch to be durable, the round of syncing.
         self._wanted = (0, 0, 0)
         self._is_queued_requested = False
-        # Two, so that no wait for WRITTEN is behind a slow sync.
+        # Two threads, so that no wait for WRITTEN is behind a slow sync.
         self._flushing = Standby("strandline-flush", self._serve_written)
         self._syncing = Standby("strandline-sync", self._serve_durable)
 
     def flush_frozen(self) -> bool:
         """Write all that is frozen, for a caller that holds `written.busy`.
 
-        False when the coordinator ended before that.
+        False if the coordinator ended before that.
         """
         frozen, mark, monotonic = self.frozen, self.written.mark, self._monotonic
         while frozen:
@@ -109,7 +109,7 @@ class Storage(Generic[F, S]):
         return True
 
     def request(self, level: Durability, epoch: int, turn: int = 0) -> None:
-        """Have `epoch` brought to `level` by a background thread."""
+        """Have a background thread bring `epoch` to `level`."""
         with self._request_lock:
             written, durable, turned = self._wanted
             if level is Durability.DURABLE:
@@ -118,7 +118,7 @@ class Storage(Generic[F, S]):
         (self._syncing if level is Durability.DURABLE else self._flushing).wake()
 
     def request_queued(self) -> None:
-        """Have what is queued now taken, and made durable, by a background thread."""
+        """Have a background thread take what is queued now, and make it durable."""
         self._is_queued_requested = True
         self._syncing.wake()
 
@@ -140,13 +140,13 @@ class Storage(Generic[F, S]):
         return Durability.WRITTEN if self.written.is_reached(epoch) else Durability.APPLIED
 
     def finish(self, epoch: int, deadline: float, *, durable: bool) -> None:
-        """Bring everything up to `epoch` to its last level, and what was requested besides."""
+        """Bring everything up to `epoch` to its last level, and do what was requested besides."""
         _, requested, turn = self._wanted
         self.written.reach(epoch, deadline)
         self.durable.reach(epoch if durable else requested, deadline, turn)
 
     def wait_idle(self, deadline: float) -> None:
-        """Return once the flusher is no longer in use, and let our threads end."""
+        """Return once the flusher is no longer in use; ends the background threads."""
         self._flushing.close()
         self._syncing.close()
         for stage in (self.written, self.durable):
@@ -163,7 +163,7 @@ class Storage(Generic[F, S]):
     def _flush(self, epoch: int) -> None:
         covered = self.freeze_for(epoch)
         if self.flush_frozen() and self.written.mark.value < covered:
-            # The last epochs were refused by `apply`: there is nothing to write.
+            # The last epochs were refused by `apply`: nothing to write.
             self.written.mark.advance(covered)
 
     def _sync(self, epoch: int) -> None:  # noqa: ARG002 - All that is written is synced.
@@ -176,7 +176,7 @@ class Storage(Generic[F, S]):
         except BaseException as exc:
             raise self._fail(exc)
         self.sync_s += self.clock.monotonic() - started
-        # Before the round has ended: a thread that waits for that looks at nothing else.
+        # Before the round ends: a thread waiting for the round checks nothing else.
         self.durable.mark.advance(target)
         rounds.end()
 
@@ -187,7 +187,7 @@ class Storage(Generic[F, S]):
     def _serve_durable(self) -> None:
         applied = 0
         if self._is_queued_requested:
-            # Taken back only where it was seen: a request is made after its write was queued.
+            # Cleared only after it was seen: a write is queued before the request is made.
             self._is_queued_requested = False
             applied = self.take_queued()
         _, durable, turn = self._wanted

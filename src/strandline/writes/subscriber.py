@@ -24,14 +24,14 @@ from strandline.writes.watermark import Watermark
 
 
 class Update(NamedTuple, Generic[V, F, S]):
-    """The newest view, and how many came and went since the one before."""
+    """The newest view, and how many views were skipped since the one before."""
 
     view: WriteView[V, F, S]
     missed: int
 
 
 class Monitor:
-    """Where one subscriber says how far it has come, and others wait for that.
+    """The progress that one subscriber reports, and that others wait for.
 
     The three levels are independent of each other; none ever goes back.
     """
@@ -86,11 +86,11 @@ class Monitor:
             raise _late("the subscriber has not come that far yet, wait again", epoch) from None
 
     def renew_lock(self) -> None:
-        """Reset the holder: in a forked child there is none."""
+        """Reset the lock in a forked child, where no thread holds it."""
         self._lock = threading.Lock()
 
     def wake_all(self) -> None:
-        """Let everyone who waits look at the ending."""
+        """Wake all waiters to check the ending."""
         for mark in self._marks.values():
             mark.wake_all()
 
@@ -98,9 +98,9 @@ class Monitor:
 class Subscriber(Generic[V, F, S]):
     """Receives the newest view whenever there is one it has not seen.
 
-    Views are states: who is slow gets the newest and the number of those it
-    missed, and no thread waits for it. `initialize` comes first, once. Iterating
-    ends when the subscriber is closed or the coordinator is stopped.
+    Views are states: a slow subscriber gets the newest one and the number of those it
+    skipped, and no thread waits for it. Call `initialize` first, once. Iterating ends
+    when the subscriber is closed or the coordinator is stopped.
     """
 
     def __init__(self, subscribers: Subscribers[V, F, S], ending: Ending, clock: Clock) -> None:
@@ -120,9 +120,9 @@ class Subscriber(Generic[V, F, S]):
         return prompt_text("Subscriber", seen=self._seen, missed=self._missed)
 
     def initialize(self) -> WriteView[V, F, S]:
-        """Return the view as it was at the subscription; what follows is news."""
+        """Return the view at the time of the subscription; `recv` returns newer ones."""
         if self._is_initialized:
-            raise InvalidError("a subscriber is initialized once, go on with recv")
+            raise InvalidError("a subscriber is initialized once, continue with recv")
         self._is_initialized = True
         assert self._first is not None
         view, self._first = self._first, None
@@ -174,7 +174,7 @@ class Subscriber(Generic[V, F, S]):
                 return
 
     def close(self) -> None:
-        """Receive no more; threads that wait here or on the monitor are woken at once."""
+        """Receive no more; wakes threads that wait here or on the monitor."""
         self._subscribers.remove(self)
         self._ending.settle(lambda: ClosedError("this subscriber is closed, subscribe again"))
         self.wake_all()
@@ -182,7 +182,7 @@ class Subscriber(Generic[V, F, S]):
     # --- for the audience ---
 
     def begin(self, view: WriteView[V, F, S]) -> None:
-        """Take `view` as the first one; offers that are not newer do not count."""
+        """Take `view` as the first one; drop a pending one that is not newer."""
         with self._lock:
             self._first = view
             if self._pending is not None and self._pending.version <= view.version:
@@ -191,7 +191,7 @@ class Subscriber(Generic[V, F, S]):
             self._seen = max(self._seen, view.version)
 
     def offer(self, view: WriteView[V, F, S]) -> None:
-        """Put `view` in place of whatever was not received yet."""
+        """Replace the view that was not received yet, if any, with `view`."""
         with self._lock:
             if view.version <= self._seen:
                 return
@@ -202,7 +202,7 @@ class Subscriber(Generic[V, F, S]):
             waiter.wake()
 
     def end(self, reason: Ending) -> None:
-        """Notify all subscribers that the coordinator has ended."""
+        """Notify the subscriber that the coordinator has ended."""
         if reason.reason is not None:
             self._ending.settle(reason.reason)
         self.wake_all()
@@ -214,7 +214,7 @@ class Subscriber(Generic[V, F, S]):
         self._ending.settle(reason)
 
     def wake_all(self) -> None:
-        """Let everyone who waits look again."""
+        """Wake all waiters to check again."""
         for waiter in tuple(self._waiters):
             waiter.wake()
         self.monitor.wake_all()
@@ -240,10 +240,10 @@ class Subscribers(Generic[V, F, S]):
         self._lock = threading.Lock()
 
     def add(self, clock: Clock, view: Callable[[], WriteView[V, F, S]]) -> Subscriber[V, F, S]:
-        """Add a subscriber that misses nothing after its first view, and repeats nothing of it."""
+        """Add a subscriber that gets every change after its first view, and none twice."""
         subscriber: Subscriber[V, F, S] = Subscriber(self, Ending(), clock)
-        # Invariant: added before the view is taken. What changes in between is
-        # offered as well, and `begin` drops it by its version.
+        # Invariant: added before the view is read. A change in between is offered as well,
+        # and `begin` drops it by its version.
         with self._lock:
             self.subscribers = (*self.subscribers, subscriber)
         subscriber.begin(view())

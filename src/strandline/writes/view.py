@@ -1,4 +1,4 @@
-"""What a reader of a store sees: the applied, the frozen and the stored, together."""
+"""What a reader of a store sees: applied, frozen and stored writes together."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from strandline.writes.contracts import F, S, V
 
 
 class Stamped(NamedTuple, Generic[F]):
-    """A frozen delta and the epochs in it."""
+    """A frozen delta and its epochs."""
 
     value: F
     epochs: range
 
 
 class WriteView(NamedTuple, Generic[V, F, S]):
-    """One point in time: every write up to `applied`, none after it."""
+    """A point in time: every write up to `applied`, none after it."""
 
-    #: What is applied and not frozen.
+    #: Applied and not frozen.
     current: V
-    #: What is frozen and not yet written, newest first.
+    #: Frozen and not yet written, newest first.
     frozen: tuple[Stamped[F], ...]
     #: What the storage holds.
     snapshot: S

@@ -16,11 +16,11 @@ from strandline.writes.loops import check_on_asyncio
 class Waiter(Protocol):
     """A blocked thread or task. A wake-up is a hint: the waiter checks its condition again."""
 
-    #: Whether the waiter can do the work it waits for.
+    #: Whether the waiter can itself do the work that it waits for.
     leads: bool
 
     def wake(self) -> None:
-        """End the present wait, or the next one if there is none. From any thread."""
+        """End the current wait, or the next one if there is none. From any thread."""
 
 
 class ThreadWaiter:
@@ -38,7 +38,7 @@ class ThreadWaiter:
         self._event.set()
 
     def wait(self, deadline: float | None) -> bool:
-        """Block until woken; False when `deadline` came first."""
+        """Block until woken; False if `deadline` came first."""
         timeout_s = None if deadline is None else deadline - self._clock.monotonic()
         if timeout_s is not None and timeout_s <= 0:
             return False
@@ -73,12 +73,12 @@ class LoopWaiter:
 
 
 class _LoopWakeup:
-    """Wakes the waiters of one loop: many at the cost of one call from another thread."""
+    """Wakes the waiters of one loop, any number of them with one call from another thread."""
 
     __slots__ = ("_events", "_is_notified", "_loop")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        # A weak reference: this lives as long as the loop, and does not keep it alive.
+        # A weak reference: this object lives as long as the loop, and must not keep it alive.
         self._loop = weakref.ref(loop)
         self._events: deque[asyncio.Event] = deque()
         self._is_notified = False
@@ -92,7 +92,7 @@ class _LoopWakeup:
         try:
             self._is_notified = True
             loop = self._loop()
-            # A closed loop refuses the call; no task waits on it any more.
+            # A closed loop raises; no task waits on it any more.
             with contextlib.suppress(RuntimeError):
                 if loop is not None:
                     loop.call_soon_threadsafe(self._deliver)
@@ -112,7 +112,7 @@ _wakeups: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _LoopWakeup] = (
 
 
 def _wakeup_of(loop: asyncio.AbstractEventLoop) -> _LoopWakeup:
-    # Only the loop's own thread comes here.
+    # Only the loop's own thread calls this.
     wakeup = _wakeups.get(loop)
     if wakeup is None:
         wakeup = _wakeups[loop] = _LoopWakeup(loop)

@@ -132,7 +132,7 @@ def test_a_user_is_admitted(
 
 @pytest.mark.parametrize("who", ["app:wrong@", "stranger:wrong@"])
 def test_a_user_who_is_not_admitted_gets_a_clear_error(guarded: GuardedKafka, who: str) -> None:
-    with pytest.raises(sl.InvalidError, match="does not let this user in") as caught:
+    with pytest.raises(sl.InvalidError, match="refuses this user") as caught:
         sl.open(guarded.url(who, "refused"), connect_timeout_s=3600)
 
     assert "wrong" not in str(caught.value)

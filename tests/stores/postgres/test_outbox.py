@@ -220,13 +220,13 @@ def test_a_session_that_commits_inside_the_block_commits_nothing(
 def test_a_rollback_inside_the_block_is_an_error(
     log: sl.Log, connection: "psycopg.Connection[Any]", server: PostgresServer
 ) -> None:
-    with failing(sl.InvalidError, match="came to its end"), log.transaction(connection):
+    with failing(sl.InvalidError, match="ended inside its block"), log.transaction(connection):
         log.append("orders", CREATED)
         connection.execute("ROLLBACK")
 
     with (
         Session(engine_of(server)) as session,
-        failing(sl.InvalidError, match="came to its end"),
+        failing(sl.InvalidError, match="ended inside its block"),
         log.transaction(session),
     ):
         session.rollback()

@@ -1,4 +1,4 @@
-"""Continuing the present epoch in place of another process."""
+"""Continuing the current epoch that another process began."""
 
 from strandline.log.store import dropped
 from strandline.stores.files.manifest import LockIdentity, Manifest
@@ -18,7 +18,7 @@ from strandline.stores.open_file import OpenFile
 
 
 def adopt_epoch(files: PartitionFiles, lock: LockIdentity, boot: bytes) -> OwnedEpoch | None:
-    """Return the present epoch's files; None if the holder of `lock` has to begin another.
+    """Return the current epoch's files; None if the holder of `lock` must begin a new epoch.
 
     DroppedError if the topic is gone, CorruptError if the manifest is an older copy.
     """
@@ -42,7 +42,7 @@ def adopt_epoch(files: PartitionFiles, lock: LockIdentity, boot: bytes) -> Owned
         end is None
         or durable is None
         or durable.is_failed
-        # Also where that cannot be read: every write would find it.
+        # Also if the fence cannot be read: every write would find it.
         or is_fenced(raw)
         or end.boot != boot
         or end.generation > manifest.generation
@@ -57,10 +57,10 @@ def adopt_epoch(files: PartitionFiles, lock: LockIdentity, boot: bytes) -> Owned
 
 
 def _found_end(files: PartitionFiles, manifest: Manifest, end: End) -> End | None:
-    """Return the end with every whole frame that follows on it; None if some are damaged.
+    """Return the end after all whole frames that follow it; None if some are damaged.
 
-    A crash before the tail was written has left them, or the tail is an older
-    copy. One that does not agree with the manifest is ignored: the frames are read.
+    Such frames exist if a crash came before the tail was written, or if the tail is an older
+    copy. An end that contradicts the manifest is ignored, and the frames are read instead.
     """
     active = manifest.active
     is_in_tail = end.segment == active.number and agrees(manifest, end)

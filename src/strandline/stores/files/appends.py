@@ -1,4 +1,4 @@
-"""Appends on their way into frames."""
+"""Appends, collected and encoded into frames."""
 
 from collections.abc import Callable, Sequence
 from copy import copy
@@ -29,7 +29,7 @@ from strandline.stores.files.frame import (
 )
 from strandline.values import InvalidError, StrandlineError, ValueKind
 
-# What makes a named tuple by name is slow, and some are made for each append.
+# Calling a named tuple's class is slow, and each append makes some.
 _new: Any = tuple.__new__
 _COLUMNS_MIN = COLUMNS_MIN
 
@@ -65,11 +65,11 @@ class Head:
         self.clock: Final = clock
         self.kind: Final = kind
         self.compression = compression
-        #: Returns the writes that the partition can recognise at a time, up to `next`.
+        #: Returns the identities recognised at a time, for records before `next`.
         self.identities: Final = identities
-        #: What takes the writes of a drain.
+        #: Takes the writes of a drain.
         self.delta: AppendDelta | RefusingDelta
-        #: Why nothing can be written now, if so.
+        #: The error that every write raises now; None if writing is possible.
         self.refusal: StrandlineError | None = None
         #: In a topic with a proof: its chain, and the value before `next`.
         self.chain: Chain | None = None
@@ -84,7 +84,7 @@ class Head:
 
 
 class RefusingDelta:
-    """Implements Delta for a partition that cannot be written: each write raises why."""
+    """Implements Delta for a partition that cannot be written: each write raises the reason."""
 
     def __init__(self, head: Head, refusal: StrandlineError) -> None:
         self._head = head
@@ -115,7 +115,7 @@ class Frozen(NamedTuple):
 
 
 class AppendDelta:
-    """Implements Delta. One serves all drains: to freeze it leaves it empty."""
+    """Implements Delta. One object serves all drains: freezing leaves it empty."""
 
     def __init__(self, head: Head) -> None:
         self._head = head
@@ -171,7 +171,7 @@ class AppendDelta:
         size = len(body[0]) if len(body) == 1 else sum(map(len, body))
         if size > FRAME_BYTES_MAX:
             raise InvalidError(
-                "these values are too much for one append, append fewer at a time",
+                "these values are too large for one append, append fewer at a time",
                 bytes=size,
                 bytes_max=FRAME_BYTES_MAX,
             )

@@ -1,4 +1,4 @@
-"""A partition that begins where another one was trimmed, and what that one can recognise."""
+"""A partition that begins at an offset above 0, with identities of records trimmed elsewhere."""
 
 from typing import Final
 
@@ -16,14 +16,14 @@ from strandline.stores.files.manifest import (
 from strandline.stores.files.partition import PartitionFiles
 from strandline.stores.files.succession import make_segment
 
-#: Fits no file: the first writer finds that the partition has none yet.
+#: Matches no file: the first writer finds that the partition has no lock file yet.
 NO_LOCK: Final[LockIdentity] = (0, 0, 0)
 
 
 def begin_at(
     files: PartitionFiles, start: int, anchor: bytes | None, identities: IdentityState
 ) -> None:
-    """Have an empty segment at `start`, and a manifest of it. The caller excludes others."""
+    """Make an empty segment at `start`, and its manifest. The caller excludes other processes."""
     place = files.place
     check_unused(files.marks().high)
     manifest = Manifest(
@@ -51,7 +51,7 @@ def begin_at(
 
 
 def recognised(files: PartitionFiles) -> IdentityState:
-    """Return the writes that can be recognised, oldest first."""
+    """Return the identities still recognised, oldest first."""
     state = files.look()
     if state is None or not state.manifest.has_identities:
         return NO_IDENTITIES

@@ -1,11 +1,11 @@
-"""How large the records of one read may count."""
+"""The byte limit of one read."""
 
 from strandline.stores.files.page import Page
 from strandline.values.arguments import INT64_MAX
 
 
 class ByteLimit:
-    """What is left of a limit. The first record of a read is returned in any case."""
+    """The rest of a byte limit. The first record of a read is always returned."""
 
     __slots__ = ("_is_full", "_is_limited", "is_first", "left")
 
@@ -21,7 +21,7 @@ class ByteLimit:
         return self._is_full
 
     def take(self, left: int, *, is_full: bool) -> None:
-        """Note what records have left of it."""
+        """Set what is left of the limit after some records."""
         self.is_first = self.is_first and left == self.left
         self.left, self._is_full = left, is_full or left < 0
 

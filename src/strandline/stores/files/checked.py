@@ -1,4 +1,4 @@
-"""Small files that are replaced whole: a line with what it is and its checksum, then JSON."""
+"""Small files that are replaced whole: a line with kind and checksum, then JSON."""
 
 from collections.abc import Callable
 from functools import partial
@@ -12,7 +12,7 @@ from strandline.stores.disk_reserve import DiskReserve
 from strandline.values import CorruptError, InvalidError
 
 FORMAT = 1
-"""The version of everything that a file log stores. See docs/reference/file-format.md."""
+"""The format version of all files of a file log. See docs/reference/file-format.md."""
 
 _MAGIC = b"strandline"
 _BYTES_MAX = 256 * 1024 * 1024
@@ -29,9 +29,9 @@ def store(
     check: Callable[[], None] | None = None,
     reserve: DiskReserve | None = None,
 ) -> None:
-    """Put `body` at `path`, durably and atomically; `check` as for `replace_file`.
+    """Write `body` to `path`, durably and atomically; `check` as for `replace_file`.
 
-    On a full disk, with what the `reserve` has.
+    On a full disk, uses the space of the `reserve`.
     """
     put = partial(replace_file, io, path, _whole(kind, body), unique=unique, check=check)
     if reserve is None:
@@ -43,7 +43,7 @@ def store(
 def place(
     io: Io, path: str, kind: str, body: msgspec.Struct, *, unique: str, reserve: DiskReserve
 ) -> None:
-    """Put `body` at `path`, atomically, and durably once its directory is synced. As `store`."""
+    """Write `body` to `path` atomically; durable once its directory is synced. As `store`."""
     reserve.spend(partial(place_file, io, path, _whole(kind, body), unique=unique))
 
 

@@ -38,7 +38,7 @@ _SCHEMAS = {
     (False, True): pa.schema((*_APPEND, *_BYTES)),
 }
 _SIZE = Struct("<I")
-#: What Arrow wants of the address of a column.
+#: The alignment that Arrow requires of a column's address.
 _ALIGNED_BYTES = 8
 _CODECS: dict[Compression, tuple[int, str]] = {
     "zstd": (IS_ZSTD, "zstd"),
@@ -91,7 +91,7 @@ def encode_batch(
 
 def _body(message: pa.Buffer, flags: int, compression: Compression | None) -> tuple[int, bytes]:
     if compression is None:
-        # Not bytes but like bytes, which is copied into a frame anyway.
+        # Not bytes, but bytes-like: it is copied into a frame anyway.
         return flags, message
     flag, codec = _CODECS[compression]
     packed: bytes = pa.compress(message, codec, asbytes=True)
@@ -99,7 +99,7 @@ def _body(message: pa.Buffer, flags: int, compression: Compression | None) -> tu
 
 
 def decode_batch(kind: ValueKind, flags: int, body: "bytes | pa.Buffer") -> pa.RecordBatch:
-    """Return the columns of a frame. Raises ValueError or ArrowException for nonsense."""
+    """Return the columns of a frame. Raises ValueError or ArrowException for invalid bytes."""
     for flag, codec in _CODECS.values():
         if flags & flag:
             (size,) = _SIZE.unpack_from(body)
@@ -108,10 +108,10 @@ def decode_batch(kind: ValueKind, flags: int, body: "bytes | pa.Buffer") -> pa.R
             body = pa.decompress(body[_SIZE.size :], size, codec, asbytes=True)
     buffer = pa.py_buffer(body)
     if buffer.address % _ALIGNED_BYTES:
-        # A frame may begin anywhere. Arrow's query engine warns of such columns.
+        # Frames are not aligned, and Arrow's query engine warns of unaligned columns.
         buffer = pa.py_buffer(buffer.to_pybytes())
     batch = pa.ipc.read_record_batch(buffer, frame_schema(kind, flags))
-    # Whatever wrote the frame had validated each value of it. See `values.batches`.
+    # The writer of the frame had validated each value. See `values.batches`.
     batch.validate()
     return batch
 
@@ -150,7 +150,7 @@ class Columns:
         ends = memoryview(offsets).cast("i")[start : start + len(column) + 1].tolist()
         if content is None or not ends:
             return column, b"", ends
-        # No more than these cells, of a column that may be a part of a long one.
+        # Copy only these cells: the column may be a part of a long one.
         first, last = ends[0], ends[-1]
         cells = memoryview(content)[first:last].tobytes()
         return column, cells, [end - first for end in ends] if first else ends
@@ -183,15 +183,15 @@ def _with_nulls(column: pa.Array, values: list) -> list:  # type: ignore[type-ar
 
 
 def _teach_core() -> None:
-    """Show the core how pyarrow writes five columns of events, and where the numbers stand.
+    """Show the core how pyarrow encodes five columns of events, and where the numbers are.
 
-    See Message.fbs of Arrow: they are found by what they hold.
+    See Arrow's Message.fbs: the positions are found by searching for known values.
     """
     from strandline._core.core import columns_learn  # noqa: PLC0415 Only where it is built.
 
     count, column_count, buffer_count = 64, 5, 14
     schema = frame_schema(ValueKind.EVENT, 0)
-    # Made of buffers: for the first array that it makes of a list, pyarrow imports pandas.
+    # Made of buffers: making its first array of a list, pyarrow imports pandas.
     ends = pa.py_buffer(array("i", range(count + 1)))
     texts = pa.StringArray.from_buffers(count, ends, pa.py_buffer(b"a" * count))
     arrays = [*([texts] * (column_count - 1)), pa.nulls(count, _US)]
@@ -208,7 +208,7 @@ def _teach_core() -> None:
         and body_length_at < rows_at < buffers_at
     )
     if is_known:
-        # Of any other version, the core reads and writes rows only.
+        # With any other pyarrow version, the core reads and writes only rows.
         columns_learn(message[:length], body_length_at, rows_at, buffers_at, nodes_at)
 
 

@@ -1,4 +1,4 @@
-"""The compiled core's part in the write side of a partition. See design 0086."""
+"""Uses the compiled core for the write side of a partition. See design 0086."""
 
 import threading
 from collections.abc import Callable
@@ -29,7 +29,7 @@ __all__ = ["Appender", "CompiledLane", "TailState", "compiled_lane", "route", "s
 
 
 class TailState(NamedTuple):
-    """What a writer knows of the tail and of the space behind the end."""
+    """What a writer knows of the tail, and of the reserved space after the end."""
 
     end_raw: bytes
     durable_raw: bytes
@@ -37,25 +37,25 @@ class TailState(NamedTuple):
 
 
 class CompiledLane:
-    """Hands the head of a partition to the core, and takes it back."""
+    """Hands the head of a partition to the core, and takes it back from there."""
 
     def __init__(
         self, lane: "Lane", lock: PartitionLock, mutex: threading.Lock, *, is_seam: bool
     ) -> None:
         self.lane = lane
-        #: Rounds of syncing, which threads share.
+        #: Rounds of syncing that threads share.
         self.commit: Final = GroupCommit()
         self.is_seam = is_seam
         self._mutex = mutex
         self._attempt = Attempt(mutex)
-        #: See core.Lane. With a seam each holds the mutex, as what it calls is Python.
+        #: See core.Lane. With a seam each call holds the mutex, because the seam runs Python code.
         self.append: Callable[[Any, int], Any] = lane.append
         self.append_many: Callable[[Any, int], Any] = lane.append_many
         if is_seam:
             self.append = partial(self._alone, lane.append)
             self.append_many = partial(self._alone, lane.append_many)
         self._lock = lock
-        #: What the lane holds open: emptied by `close_files`, and another list for other files.
+        #: Files that the lane keeps open; replaced for other files, emptied by `close_files`.
         self._files: list[object] = []
         self._active: StoredSegment
 
@@ -70,7 +70,7 @@ class CompiledLane:
     def arm(
         self, owned: OwnedEpoch, head: Head, tail_seed: int, state: TailState, check_at: float
     ) -> None:
-        """Hand the head over."""
+        """Hand the head to the core."""
         handles = self._lock.handles()
         if handles is None:
             return
@@ -97,11 +97,11 @@ class CompiledLane:
         )
 
     def close_files(self) -> None:
-        """Hold no file open any more. The lane is closed, and no sync is under way."""
+        """Release all files. The lane is closed, and no sync is running."""
         self._files.clear()
 
     def keep_last(self, files: PartitionFiles) -> None:
-        """Save readers of this process the read of what was just written."""
+        """Cache what was just written, so that readers of this process need not read it."""
         last = self.lane.last_frame()
         if last is not None:
             position, base, stop, crc, content = last
@@ -109,10 +109,10 @@ class CompiledLane:
             keep(files, self._active, (base, position), Frozen([content], stop, end, 0, crc, 0))
 
     def take_back(self, head: Head) -> tuple[TailState, bool] | None:
-        """Set the head to where the core has come to; None if it had none.
+        """Update the head from the core; None if the core did not have it.
 
-        With what the core knows of the tail, and whether other processes have written.
-        `lane.settle` is called once all of it is taken.
+        Returns the core's knowledge of the tail, and whether other processes have written.
+        Call `lane.settle` once all of it is processed.
         """
         taken = self.lane.disarm()
         if taken is None:
@@ -130,7 +130,7 @@ def compiled_lane(
     mutex: threading.Lock,
     fenced: Callable[[], Exception],
 ) -> CompiledLane | None:
-    """Return the core's part; None where it has none."""
+    """Return the core's lane; None if the core cannot write this partition."""
     place = files.place
     is_plain = place.kind is ValueKind.EVENT and not place.is_proved and not settings.compression
     if not IS_COMPILED or not is_plain:

@@ -1,9 +1,9 @@
 """A copy of a log's directory, made while others write: each partition as it was at one moment.
 
-Readers' rules are enough for that. What a manifest names and a tail covers never changes
-in place; where a file has gone, or the manifest has changed meanwhile, the partition is
-looked at again, and only what is new has to be copied. The copy has no tails: each of
-its partitions ends in a segment of a new epoch that is still empty.
+A reader's rules are enough for that. What a manifest names and a tail covers never changes
+in place. If a file has gone, or the manifest has changed meanwhile, the partition is read
+again, and only what is new is copied. The copy has no tails: each of its partitions ends
+in an empty segment of a new epoch.
 """
 
 import contextlib
@@ -78,10 +78,10 @@ def copy_file_log(
 
 
 class _Sealed(NamedTuple):
-    """The last segment of a copy, and what of it is copied from the original."""
+    """The last segment of a copy, and how much of the original is copied."""
 
     stored: StoredSegment
-    #: What follows the copied bytes: a frame that was shortened.
+    #: Written after the copied bytes: a shortened frame.
     rest: bytes = b""
 
 
@@ -92,7 +92,7 @@ class _Copy:
         self._target = target
         self._ends = ends
         self._progress = progress
-        #: Of each topic, by its id, the keys as they were before they were copied.
+        #: By topic id: the keys that existed before the records were copied.
         self._keys: dict[UUID, frozenset[str]] = {}
 
     def run(self) -> list[CopiedPartition]:
@@ -107,7 +107,7 @@ class _Copy:
         )
         self._io.mkdir(self._target)
         self._io.mkdir(os.path.join(self._target, TOPICS))
-        # Before any record: then no cursor is ahead of the records.
+        # Before any record, so that no cursor is ahead of the records.
         for entry in entries:
             self._copy_keys(entry)
         copied = [each for entry in entries for each in self._copy_topic(entry)]
@@ -118,7 +118,7 @@ class _Copy:
         return copied
 
     def _entries(self) -> list[TopicEntry]:
-        """Return the topics, the internal ones last: what they refer to is then in the copy."""
+        """Return the topics, internal ones last: the topics they refer to are then in the copy."""
         entries = FileTopics(self._root).all()
         return sorted(
             entries, key=lambda each: (each.topic.name.startswith(RESERVED_PREFIX), each.path)
@@ -132,7 +132,7 @@ class _Copy:
         self._io.mkdir(os.path.dirname(directory))
         self._io.mkdir(directory)
         source = os.path.join(entry.directory, KEYS)
-        # A consumer that was deleted meanwhile, or a topic that was dropped.
+        # The consumer was deleted meanwhile, or the topic was dropped.
         with contextlib.suppress(FileNotFoundError):
             found = FileTopics(self._root).fresh(entry)
             self._keys[entry.topic.id] = frozenset() if found is None else found.keys
@@ -149,7 +149,7 @@ class _Copy:
         if found is None:
             raise dropped(entry.topic)
         path = os.path.join(directory, os.path.basename(entry.path))
-        # Those that were put since are not in the copy.
+        # Keys added since then are not in the copy.
         keys = found.keys & self._keys.get(entry.topic.id, frozenset())
         if keys == found.keys:
             self._copy_file(entry.path, path)
@@ -197,7 +197,7 @@ class _PartitionCopy:
         self._io = files.place.io
         self._directory = directory
         self._ends = ends
-        #: Names of segment files that are in the copy, and how much of each.
+        #: Names of segment files in the copy, with the number of bytes copied.
         self._done: dict[str, int] = {}
 
     def run(self) -> CopiedPartition:
@@ -250,7 +250,7 @@ class _PartitionCopy:
         store_manifest(self._io, path, manifest, unique, lambda: None)
 
     def _clear(self) -> None:
-        """Remove what an earlier try has left, but for the segments."""
+        """Remove what an earlier attempt left, except for the segments."""
         for name in self._io.list(self._directory):
             if name != SEGMENTS:
                 self._io.unlink(os.path.join(self._directory, name))
@@ -322,7 +322,7 @@ class _PartitionCopy:
 
     def _manifest(self, state: State, segments: tuple[StoredSegment, ...], end: int) -> Manifest:
         old = state.manifest
-        # All of them, since a rewritten segment carries an epoch later than its records.
+        # All epochs: a rewritten segment has an epoch later than its records.
         epochs = tuple(
             msgspec.structs.replace(each, start=min(each.start, end)) for each in old.epochs
         )
@@ -343,7 +343,7 @@ class _PartitionCopy:
 
 
 def _copy_bytes(io: Io, source: str, target: str, length: int | None, rest: bytes = b"") -> None:
-    """Copy the first `length` bytes of a file, or all, and put `rest` behind them; durable."""
+    """Copy the first `length` bytes of a file, or all of it, then append `rest`; durably."""
     read = OpenFile(io, source, "read")
     try:
         wanted = io.size(read.fd) if length is None else length
@@ -366,7 +366,7 @@ def _copy_bytes(io: Io, source: str, target: str, length: int | None, rest: byte
 
 
 def _remove(io: Io, path: str) -> None:
-    """Remove a directory with all that is in it, as far as that goes."""
+    """Remove a directory with all its contents, as far as possible."""
     with contextlib.suppress(OSError):
         for name in io.list(path):
             inner = os.path.join(path, name)

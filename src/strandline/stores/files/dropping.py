@@ -11,7 +11,7 @@ from strandline.stores.open_file import OpenFile
 
 
 def fence_dropped(place: Place) -> None:
-    """Have every writer and reader of a partition find that its topic is gone."""
+    """Make every writer and reader of a partition find that its topic was dropped."""
     for epoch in epochs_in(place.io.list(place.directory), TAIL):
         with contextlib.suppress(FileNotFoundError):
             tail = OpenFile(place.io, place.path(tail_name(epoch)), "write")
@@ -20,14 +20,14 @@ def fence_dropped(place: Place) -> None:
 
 
 def remove_directory(io: Io, path: str) -> None:
-    """Remove a directory and what is in it; what others remove meanwhile is gone, too."""
+    """Remove a directory and its contents; ignores files that other processes remove first."""
     with contextlib.suppress(FileNotFoundError):
         names = io.list(path)
         for name in names:
             if name != TOPIC:
                 _remove(io, os.path.join(path, name))
         io.sync_directory(path)
-        # Last of all: while there are records, this file says that they are dropped.
+        # Last: as long as records exist, this file marks them as dropped.
         if TOPIC in names:
             _remove(io, os.path.join(path, TOPIC))
         io.rmdir(path)

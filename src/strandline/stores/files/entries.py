@@ -1,4 +1,4 @@
-"""Records as they come out of frames."""
+"""Records decoded from frames."""
 
 import struct
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ from strandline.values import CorruptError, Offset, Tenant, ValueKind
 
 
 class Entry(NamedTuple):
-    """A record as it is kept."""
+    """A stored record."""
 
     offset: Offset
     timestamp_us: int
@@ -39,8 +39,8 @@ class Entry(NamedTuple):
     size_bytes: int
 
 
-#: What decoding raises for bytes that are no frame of ours; Arrow has OSError for buffers
-#: that end beyond their message.
+#: Errors that decoding raises for bytes that are not a valid frame; Arrow raises OSError
+#: for buffers that end beyond their message.
 _DAMAGE: Final = (
     *(ValueError, TypeError, KeyError, EOFError, OSError),
     *(struct.error, pa.ArrowException, msgspec.MsgspecError),
@@ -52,7 +52,7 @@ def page_of(
 ) -> Page:
     """Return the records of a frame in [start, stop) as columns.
 
-    CorruptError if it holds no such thing.
+    CorruptError if it is not valid.
     """
     wanted = range(max(start, frame.base), frame.stop if stop is None else min(stop, frame.stop))
     try:
@@ -67,7 +67,7 @@ def page_of(
 
 
 def entries_of(frame: Frame, kind: ValueKind, file: str) -> list[Entry]:
-    """Return the records of a frame one by one; CorruptError if it holds no such thing."""
+    """Return the records of a frame one by one; CorruptError if it is not valid."""
     return entries_in(page_of(frame, kind, file))
 
 
@@ -83,7 +83,7 @@ def entries_in(page: Page) -> list[Entry]:
 
 
 def columns_of(frame: Frame, kind: ValueKind, file: str) -> "tuple[pa.RecordBatch, Tenant | None]":
-    """Return a frame of columns as they are stored, and whose they are if they do not say."""
+    """Return a frame of columns as stored, and the tenant of rows that do not name one."""
     try:
         terms, body = split_terms(frame)
         batch = decode_batch(kind, frame.flags, body)
@@ -119,7 +119,7 @@ def _columns(frame: Frame, kind: ValueKind, wanted: range) -> Page:
     if batch.num_rows != frame.records:
         raise ValueError(f"it holds {batch.num_rows} records")
     if len(wanted) < frame.records:
-        # Before a value is made of each: a long frame is read in many pages.
+        # Slice before decoding values: a long frame is read in many pages.
         batch = batch.slice(wanted.start - frame.base, len(wanted))
     stored = Columns(batch)
     columns: Sequence[Sequence[object]]

@@ -1,4 +1,4 @@
-"""Erasing the records of a key: each segment with one is written again, with tombstones."""
+"""Erases the records of a key: rewrites each segment that has one, with tombstones."""
 
 import contextlib
 import os
@@ -37,11 +37,11 @@ _decode_names = msgspec.json.Decoder(list[str]).decode
 _encode = msgspec.msgpack.Encoder().encode
 
 Noting = Callable[[Sequence[str]], None]
-"""Notes, durably, which files are to be removed; none once they are."""
+"""Stores, durably, the list of files to remove; an empty list once they are removed."""
 
 
 class ErasedFiles:
-    """Files that an erasure of a partition has still to remove, kept by a key of the topic."""
+    """Files that an erasure of a partition still has to remove, stored under a topic's key."""
 
     def __init__(self, keys: FileKeys, topic: TopicEntry, partition: int) -> None:
         self._keys = keys
@@ -49,12 +49,12 @@ class ErasedFiles:
         self._key = f"erasing/{partition}"
 
     def load(self) -> Sequence[str]:
-        """Return those that an erasure has noted and not removed."""
+        """Return the files listed by an erasure and not removed yet."""
         raw = self._keys.get(self._topic, self._key)
         return [] if raw is None else _decode_names(raw)
 
     def note(self, names: Sequence[str]) -> None:
-        """Note files that are to be removed, besides those noted before; none once they are."""
+        """Add files to the list of those to remove; an empty argument clears the list."""
         raw = self._keys.get(self._topic, self._key)
         if not names:
             self._keys.remove(self._topic, self._key)
@@ -79,9 +79,9 @@ def count(store: PartitionWriter, key: str) -> int:
 
 
 def erase(store: PartitionWriter, key: str, old: Sequence[str], note: Noting) -> Erased:
-    """Put tombstones in the place of the records of a key.
+    """Replace the records of a key with tombstones.
 
-    `old` are files that an erasure before this one has noted and not removed.
+    `old` are files that an earlier erasure listed and did not remove.
     """
     if store.files.look() is None:
         return Erased(0)
@@ -116,7 +116,7 @@ def _hits(frame: Frame, place: Place, source: SegmentFile, key: str) -> int:
 
 
 def _rewrite(store: PartitionWriter, old: StoredSegment, key: str, note: Noting) -> int:
-    """Rewrite one segment, unless it is replaced meanwhile; return how many were erased."""
+    """Rewrite one segment, unless it was replaced meanwhile; return how many were erased."""
     place = store.place
     manifest, fresh = begin_rewrite(store, old)
     epoch, seed = manifest.epoch, place.identity(manifest, fresh).seed
@@ -129,10 +129,10 @@ def _rewrite(store: PartitionWriter, old: StoredSegment, key: str, note: Noting)
         position=write_segment(place, manifest, fresh, content),
         size_bytes=old.size_bytes + writing.grown_bytes,
     )
-    # Before the manifest names another one: a crash must not leave a file that nothing lists.
+    # Listed before the manifest names the new file: a crash must leave no unlisted file.
     note((os.path.basename(place.segment_path(old)), os.path.basename(path)))
     with failing(store.files), store.held() as manifest:
-        # Another erasure may have removed what it found noted and not in the manifest.
+        # Another erasure may have removed the file, which is listed and not in the manifest.
         is_there = old in manifest.segments and place.io.exists(path)
         is_wanted = manifest.epoch == epoch and is_there
         if is_wanted:
@@ -147,7 +147,7 @@ def _rewrite(store: PartitionWriter, old: StoredSegment, key: str, note: Noting)
 
 
 def _remove(store: PartitionWriter, names: Sequence[str]) -> None:
-    """Remove those of these segments that the manifest does not name."""
+    """Remove those of these segment files that the manifest does not name."""
     place = store.place
     directory = place.path(SEGMENTS)
     with failing(store.files), store.held() as manifest:
@@ -168,20 +168,20 @@ class _Rewriting:
         self._key = key
         self._seed = seed
         self.records = 0
-        #: How many bytes each erased record counts more than before, by offset.
+        #: By offset: how many bytes larger each erased record is counted than before.
         self._grown: dict[int, int] = {}
 
     @property
     def grown_bytes(self) -> int:
-        """How many bytes all records count more than before: fewer, as a rule."""
+        """How many bytes larger all records are counted than before; usually negative."""
         return sum(self._grown.values())
 
     def grown_below(self, low: int) -> int:
-        """Return the same for those below an offset."""
+        """Return the same for the records below an offset."""
         return sum(grown for offset, grown in self._grown.items() if offset < low)
 
     def frames(self, old: StoredSegment) -> Iterator[bytes]:
-        """Yield the frames of a segment, tombstones in the place of what is erased."""
+        """Yield the frames of a segment, with erased records replaced by tombstones."""
         assert old.end is not None
         assert old.position is not None
         crc = 0

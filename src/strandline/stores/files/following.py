@@ -1,4 +1,4 @@
-"""The last few records of a partition, for a reader that follows it: the shortest way."""
+"""The fastest read path: the last few records of a partition, for a reader that follows it."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -19,19 +19,19 @@ from strandline.values import Event, Offset, Record, ValueKind
 if TYPE_CHECKING or IS_COMPILED:
     from strandline._core.core import Follower, Reader
 
-#: More than a reader that keeps up finds at a time.
+#: More bytes than a reader that keeps up finds at a time.
 _BYTES_MAX = 1 << 16
-#: What is kept of each partition.
+#: How many bytes of each partition are cached.
 _KEPT_BYTES_MAX = 1 << 13
 
 
 def newest(files: PartitionFiles, wanted: ReadRange) -> Sequence[Record] | None:
-    """Return the events from its start to the end of the partition, read at once.
+    """Return the events from the start of `wanted` to the end of the partition, in one read.
 
     `wanted` has no end, and both limits.
-    None where it is not so simple: where no reader has come to the start before, where
-    there are more than a few frames of rows, or where anything is wrong. A reader that reads on
-    the plain way says what.
+    None in any other case: if no reader has reached this start before, if there are more
+    than a few frames of rows, or if anything is damaged. The general path then reads on, and
+    raises the error.
     """
     place = files.place
     state = files.look() if place.kind is ValueKind.EVENT else None
@@ -43,7 +43,7 @@ def newest(files: PartitionFiles, wanted: ReadRange) -> Sequence[Record] | None:
     assert bytes_max is not None
     manifest, position, marks, _, _, crc = state
     at, stop, stored = segment.ends.get(start), marks.high, manifest.segments[-1]
-    # A frame is larger than the records in it count.
+    # A frame is larger than its records are counted.
     if (
         at is None
         or not 0 < position - at <= min(bytes_max, _BYTES_MAX)
@@ -66,9 +66,9 @@ def newest(files: PartitionFiles, wanted: ReadRange) -> Sequence[Record] | None:
 
 
 def follower(files: PartitionFiles, start: int) -> "Follower | None":
-    """Return what waits for the events from `start` on, and reads them.
+    """Return a follower that waits for the events from `start` on, and reads them.
 
-    None where no reader has come to the start before, and where the core is not to read it.
+    None if no reader has reached the start before, or if the core cannot read the events.
     """
     place, watch = files.place, files.tail_watch
     if watch is None or place.kind is not ValueKind.EVENT or place.is_proved:
@@ -90,9 +90,9 @@ def follower(files: PartitionFiles, start: int) -> "Follower | None":
 
 
 def keep(files: PartitionFiles, stored: StoredSegment, place: tuple[int, int], new: Frozen) -> None:
-    """Save readers the read of what this process has just written.
+    """Cache what this process has just written, so that readers need not read it.
 
-    `place` is its first offset, and where it begins in the segment.
+    `place` is its first offset, and its position in the segment.
     """
     start, at = place
     if files.place.kind is ValueKind.EVENT and new.position - at <= _KEPT_BYTES_MAX:
@@ -105,7 +105,7 @@ def _by_core(
 ) -> list[Record] | None:
     """Return the events of some frames, read by the core; None if there is anything else.
 
-    `where` is as for `_events`, `end` where the last frame ends.
+    `where` is as for `_events`; `end` is where the last frame ends.
     """
     if not IS_COMPILED or type(place.io) is not SystemIo:
         return None
@@ -125,9 +125,9 @@ def _by_core(
 def _events(
     place: Place, segment: SegmentFile, data: bytes, where: tuple[int, int, int]
 ) -> list[Record] | None:
-    """Return the events of some frames; None if they are not whole frames of rows without terms.
+    """Return the events of some frames; None unless they are whole frames of rows without terms.
 
-    `where` is the first offset, where that begins in the segment, and one past the last offset.
+    `where` is the first offset, its position in the segment, and one past the last offset.
     """
     start, at, stop = where
     name, number = place.topic.name, place.partition

@@ -1,4 +1,4 @@
-"""Frames: the pieces in which records are written, each whole or absent."""
+"""Frames: the units in which records are written, each whole or absent."""
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
@@ -15,11 +15,11 @@ from strandline.values import Tenant
 
 HEADER = Struct("<I2sBBIIQqII")
 """Checksum, magic, kind, flags, checksum of the frame before, length of what follows,
-first offset, timestamp of the last record, count, and how far the durable mark known
-when it was written lies before the first offset."""
+first offset, timestamp of the last record, count, and the difference between the first
+offset and the durable mark known when it was written."""
 HEADER_BYTES = HEADER.size
 MAGIC = b"\xf5S"
-#: Where the magic stands in a frame.
+#: The position of the magic in a frame.
 MAGIC_AT = 4
 
 ROWS = 1
@@ -28,7 +28,7 @@ COLUMNS = 2
 """Columns as an Arrow record batch, see `columnar`."""
 
 HAS_TERMS = 1
-"""What follows begins with the length of the terms and so many bytes of `FrameTerms`."""
+"""The body begins with the length of the terms, and that many bytes of `FrameTerms`."""
 IS_ZSTD = 2
 IS_LZ4 = 4
 IS_MIXED = 8
@@ -37,14 +37,14 @@ IS_MIXED = 8
 LAG_UNKNOWN = 0xFFFFFFFF
 FRAME_BYTES_MAX = 1 << 30
 
-#: From here on, whatever saves a copy is cheaper than the copy.
+#: From this size on, avoiding a copy is worth any overhead.
 _COPY_BYTES = 4096
 LARGE_BYTES = 1 << 16
-"""From here on, a piece is cheaper written by itself than copied to others."""
+"""From this size on, a piece is written by itself instead of copied together with others."""
 
 Piece: TypeAlias = "bytes | pa.Buffer"
 
-# MessagePack: an array of one, an array of so many more, and the head of a large binary.
+# MessagePack: an array of one, an array of n, and the head of a large binary.
 _ONE_ROW, _ARRAY = b"\x91", 0x90
 _BINARY, _BINARY_32 = Struct(">BI"), 0xC6
 
@@ -52,13 +52,13 @@ _crc = google_crc32c.extend
 _pack = HEADER.pack
 _CRC = Struct("<I")
 _TERMS_LENGTH = Struct("<H")
-#: In the place of a length that it has no room for, which follows.
+#: Replaces a length that does not fit, and is followed by it.
 _LONG_TERMS = 0xFFFF
 _LONG_LENGTH = Struct("<HI")
 
 
 class EventRow(msgspec.Struct, array_like=True, gc=False):
-    """An event as it stands in a frame of rows."""
+    """An event as a row of a frame."""
 
     key: str | None
     kind: str
@@ -68,20 +68,20 @@ class EventRow(msgspec.Struct, array_like=True, gc=False):
 
 
 class BytesRow(msgspec.Struct, array_like=True, gc=False):
-    """Bytes, or a batch as an Arrow IPC stream, as it stands in a frame of rows."""
+    """Bytes, or a batch as an Arrow IPC stream, as a row of a frame."""
 
     key: str | None
     value: bytes
-    #: How large a batch counts, which is more than its stream shows.
+    #: The size of a batch as counted against limits, which is more than that of its stream.
     size_bytes: int | None = None
 
 
 class FrameTerms(msgspec.Struct, array_like=True, gc=False):
-    """The terms of the append of a frame, if it had any."""
+    """The terms of the append that a frame holds, if it had any."""
 
     tenant: str | None = None
     producer: str | None = None
-    #: Of the first record; the others have the next ones, unless `sequences` is given.
+    #: The first record's sequence; the others have the next ones, unless `sequences` is given.
     sequence: int | None = None
     idempotency_key: str | None = None
     sequences: list[int] | None = None
@@ -103,9 +103,9 @@ class AppendIdentity(msgspec.Struct, array_like=True, gc=False):
 
 
 class SealedTerms(FrameTerms, array_like=True, gc=False):
-    """The terms of a frame that holds the records of several appends."""
+    """The terms of a frame with the records of several appends."""
 
-    #: Of those that can be recognised, by offset.
+    #: The appends that are still recognised, by offset.
     appends: list[AppendIdentity] | None = None
 
 
@@ -115,7 +115,7 @@ class Frame(NamedTuple):
     kind: int
     flags: int
     base: int
-    #: How many there are.
+    #: The number of records.
     records: int
     timestamp_us: int
     #: The durable mark known when it was written; None if it was too far away to store.
@@ -124,7 +124,7 @@ class Frame(NamedTuple):
     end: int
     crc: int
     previous: int
-    #: Bytes, or a view of many.
+    #: Bytes, or a view of a larger buffer.
     body: "bytes | pa.Buffer"
 
     @property
@@ -142,7 +142,7 @@ _decode_terms = msgspec.msgpack.Decoder(SealedTerms).decode
 decode_event_rows: Final = msgspec.msgpack.Decoder(list[EventRow]).decode
 decode_bytes_rows: Final = msgspec.msgpack.Decoder(list[BytesRow]).decode
 NO_HEADERS = b"{}"
-"""How no headers are stored in an event; a frame leaves them out."""
+"""The stored form of empty headers of an event; a frame leaves them out."""
 
 
 def encode_row(drafted: Draft) -> list[Piece]:
@@ -155,7 +155,7 @@ def encode_row(drafted: Draft) -> list[Piece]:
         ]
     if len(body) < LARGE_BYTES:
         return [encode_rows((drafted,))]
-    # In pieces, so that the value is not copied.
+    # In pieces, to avoid copying the value.
     size = _row(drafted)[2:]
     opening = _ONE_ROW + bytes((_ARRAY + 2 + len(size),)) + _encode(key)
     return [opening + _BINARY.pack(_BINARY_32, len(body)), body, *map(_encode, size)]
@@ -178,7 +178,7 @@ def _row(drafted: Draft) -> tuple[object, ...]:
 
 
 def encode_terms(terms: FrameTerms) -> bytes:
-    """Return how the body of a frame with HAS_TERMS begins."""
+    """Return the encoded terms, with which the body of a frame with HAS_TERMS begins."""
     encoded = _encode(terms)
     if len(encoded) < _LONG_TERMS:
         return _TERMS_LENGTH.pack(len(encoded)) + encoded
@@ -199,7 +199,7 @@ def split_terms(frame: Frame) -> "tuple[SealedTerms | None, bytes | pa.Buffer]":
 
 
 def appends_in(frame: Frame) -> list[AppendIdentity]:
-    """Return those of a frame's appends that can be recognised, by offset."""
+    """Return the identities of a frame's appends that are still recognised, by offset."""
     terms, _ = split_terms(frame)
     if terms is None:
         return []
@@ -216,7 +216,7 @@ def appends_in(frame: Frame) -> list[AppendIdentity]:
 
 
 def tenant_of(terms: FrameTerms | None) -> Tenant | None:
-    """Return whose the records of a frame are."""
+    """Return the tenant of a frame's records."""
     return None if terms is None or terms.tenant is None else Tenant(terms.tenant)
 
 
@@ -243,7 +243,7 @@ def encode_frame(
 def encode_pieces(
     seed: int, previous: int, about: tuple[int, int, int, int, int, int], body: Sequence[Piece]
 ) -> tuple[list[bytes | memoryview], int]:
-    """Do what `encode_frame` does for a body in pieces, none of which is copied."""
+    """Do what `encode_frame` does for a body in pieces; copies none of them."""
     kind, flags, base, count, timestamp_us, lag = about
     length = sum(map(len, body))
     head = _pack(0, MAGIC, kind, flags, previous, length, base, timestamp_us, count, lag)[4:]
@@ -256,7 +256,7 @@ def encode_pieces(
 def decode_frame(seed: int, data: bytes, at: int, position: int) -> Frame | None:
     """Return the frame at `at` in `data`, which is `position` in its file.
 
-    None if there is none that verifies, or not all of it.
+    None if no complete frame verifies there.
     """
     if len(data) - at < HEADER_BYTES:
         return None
@@ -290,7 +290,7 @@ def decode_frame(seed: int, data: bytes, at: int, position: int) -> Frame | None
 
 
 def frame_bytes(data: bytes, at: int) -> int | None:
-    """Return how long the frame at `at` says it is; None if there is no header there."""
+    """Return the length that the frame at `at` declares; None if there is no header there."""
     if len(data) - at < HEADER_BYTES or data[at + MAGIC_AT : at + MAGIC_AT + 2] != MAGIC:
         return None
     length: int = HEADER.unpack_from(data, at)[5]
@@ -298,7 +298,7 @@ def frame_bytes(data: bytes, at: int) -> int | None:
 
 
 def gathered(chunks: Sequence[bytes | memoryview]) -> Iterator[bytes | memoryview]:
-    """Yield what to write at a time: small chunks together, large ones as they are."""
+    """Yield what to write at a time: small chunks joined, large ones separately."""
     for is_large, run in groupby(chunks, lambda chunk: len(chunk) >= LARGE_BYTES):
         if is_large:
             yield from run

@@ -19,19 +19,19 @@ if TYPE_CHECKING or IS_COMPILED:
 
 #: The columns that the core gathers, in its order.
 _GATHERED: Final = ("_key", "kind", "payload", "headers", "occurred_at", "_timestamp")
-#: So many rows or bytes of frames are read at once, and whole frames.
+#: At most this many rows or bytes are read at once, always whole frames.
 _ROWS: Final = 16 * 1024
 _BYTES: Final = 8 << 20
-#: How many frames Python reads before the core is asked again; twice as many each time.
+#: How many frames Python reads before it tries the core again; doubled each time.
 _LEFT_MAX: Final = 1024
 
 
 class GatheredFrames(NamedTuple):
-    """Some columns of frames that follow on each other, with the records of [base, stop)."""
+    """Some columns of consecutive frames, with the records of [base, stop)."""
 
     base: int
     stop: int
-    #: Where they begin and end in the segment.
+    #: Their start and end in the segment.
     position: int
     end: int
     columns: dict[str, pa.Array]
@@ -41,7 +41,7 @@ Piece: TypeAlias = Frame | GatheredFrames
 
 
 class Gathering:
-    """Reads the columns of these names, as far as the core can; other columns are left out."""
+    """Reads the named columns; for frames that the core can read, it leaves out all others."""
 
     def __init__(self, files: PartitionFiles, names: Iterable[str]) -> None:
         self._files = files
@@ -49,10 +49,10 @@ class Gathering:
         self._wanted = sum(1 << _GATHERED.index(name) for name in self._names)
 
     def pieces(self, state: State, start: int, stop: int) -> Iterator[tuple[str, Piece]]:
-        """Yield what holds the records of [start, stop), verified, with the files.
+        """Yield verified pieces with the records of [start, stop), and their files.
 
-        A frame that the core does not read is yielded as it is. The first and the last piece
-        may hold other records, too. Errors are those of `PartitionFiles.frames`.
+        A frame that the core cannot read is yielded undecoded. The first and the last piece
+        may hold other records, too. Raises what `PartitionFiles.frames` raises.
         """
         while start < stop:
             state, segment, last, end = self._files.opened(state, start)
@@ -79,7 +79,7 @@ class Gathering:
     def _gathered(
         self, segment: SegmentFile, end: int, place: tuple[int, int], stop: int
     ) -> Iterator[GatheredFrames]:
-        """Yield what the core reads from the frame at `place` on."""
+        """Yield what the core reads, starting with the frame at `place`."""
         base, position = place
         io = self._files.place.io
         seam = None if type(io) is SystemIo else io

@@ -1,6 +1,6 @@
-"""The writes that a partition can recognise, read from its frames and kept in a snapshot.
+"""The identities that a partition recognises, read from its frames and kept in a snapshot.
 
-See design 0072 for what becomes of damage to it.
+See design 0072 for the handling of damage to it.
 """
 
 import logging
@@ -23,13 +23,13 @@ from strandline.values import IDENTITY_AGE_S, CorruptError, Offset, ProofFinding
 
 KIND = "identities"
 SUFFIXES = (".identities", ".identities-copy")
-"""Each is kept twice: once frames are gone, nothing else has the identities of their writes."""
+"""Each snapshot has two copies: once frames are gone, nothing else holds their identities."""
 
 _logger = logging.getLogger("strandline")
 
 
 class _Snapshot(msgspec.Struct, frozen=True):
-    """Everything that could be recognised at one offset."""
+    """All identities recognised at one offset."""
 
     epoch: int
     epoch_id: UUID
@@ -42,34 +42,34 @@ class IdentityWindow:
 
     def __init__(self, files: PartitionFiles) -> None:
         self._files = files
-        #: Whether it was needed yet.
+        #: Whether it has been needed yet.
         self.is_used: bool = False
         self._identities: Identities | None = None
         self._offset = 0
         self._epoch: UUID | None = None
 
     def load(self) -> bool:
-        """Read what is kept, unless that is done; return whether some of it is damaged."""
+        """Read the stored snapshot, unless that is done; return whether some of it is damaged."""
         state = self._files.look()
         assert state is not None
         return self._load(state)
 
     def up_to_date(self) -> Identities:
-        """Return the identities of every record before the drain that runs."""
+        """Return the identities of every record before the current drain."""
         self.is_used = True
         state = self._files.look()
         assert state is not None
         return self._read(state, state.marks.high)
 
     def begin(self, manifest: Manifest, offset: int) -> None:
-        """Begin with nothing to recognise before `offset`, unless something is kept already."""
+        """Begin with no identities before `offset`, unless some are stored already."""
         self.is_used = True
         place, epochs = self._files.place, {each.number for each in manifest.epochs}
         names = place.io.list(place.directory)
         self._identities, self._offset = Identities(), offset
         self._epoch = manifest.epoch.id
         if any(epochs.intersection(epochs_in(names, suffix)) for suffix in SUFFIXES):
-            # Left by a crash before the manifest referred to it, or the manifest is an older copy.
+            # Left by a crash before the manifest referred to it; or the manifest is an older copy.
             state = self._files.look()
             assert state is not None
             oldest = manifest.segments[0].base
@@ -81,35 +81,35 @@ class IdentityWindow:
         self._store(manifest, self._identities)
 
     def wrote(self, start: int, end: int) -> None:
-        """A drain has written [start, end), and has recorded its own writes itself."""
+        """Note that a drain has written [start, end), and has added its identities itself."""
         if self._offset == start:
             self._offset = end
 
     def invalidate(self) -> None:
-        """Read everything again when it is needed: what was cached may not be stored."""
+        """Drop the cache: what it holds may not be stored. It is read again when needed."""
         self._identities = None
 
     def store(self, manifest: Manifest) -> None:
-        """Keep what can be recognised now in two files, so that older frames may go."""
+        """Store a snapshot in two files, so that older frames may be removed."""
         try:
             identities = self.up_to_date()
         except CorruptError as error:
-            # Only writes that need it raise; all others are accepted.
-            _logger.error("identities cannot be kept: %s", error)
+            # Only writes that need the identities raise; all others are accepted.
+            _logger.error("identities cannot be stored: %s", error)
             return
         self._store(manifest, identities)
 
     def store_copy(self, state: State, manifest: Manifest, directory: str, end: int) -> None:
-        """Keep in another directory what a copy that ends at `end` can recognise."""
+        """Store in another directory the identities for a copy that ends at `end`."""
         known = self._read(state, max(end, state.local)).state()
         self._store_in(directory, manifest, end, _before(known, end))
 
     def store_first(self, manifest: Manifest, offset: int, state: IdentityState) -> None:
-        """Keep what can be recognised of records before the first."""
+        """Store the identities of records before the first one."""
         self._store_in(self._files.place.directory, manifest, offset, state)
 
     def recognised(self, state: State) -> IdentityState:
-        """Return what can be recognised up to the end of `state`."""
+        """Return the identities recognised up to the end of `state`."""
         return self._read(state, state.marks.high).state()
 
     def _store(self, manifest: Manifest, identities: Identities) -> None:
@@ -130,7 +130,7 @@ class IdentityWindow:
         self._load(state)
         assert self._identities is not None
         if self._offset < end:
-            # Also below the low-water mark: what was trimmed is still recognised.
+            # Also below the low-water mark: trimmed records are still recognised.
             start = max(self._offset, state.manifest.segments[0].base)
             for file, frame in self._files.frames(state, start, end):
                 for append in _appends(frame, file):
@@ -150,15 +150,15 @@ class IdentityWindow:
 
 
 class Snapshots(NamedTuple):
-    """The snapshots of a partition's history that can be read, and what is wrong with others."""
+    """The readable snapshots of a partition's history, and the damage found in others."""
 
-    #: Each with the offset before which it is complete.
+    #: Each with the offset up to which it is complete.
     sound: list[tuple[int, IdentityState]]
     damages: list[CorruptError]
 
 
 def find_snapshots(files: PartitionFiles, state: State) -> Snapshots:
-    """Return what is kept of the identities; of each two copies, the newest has to be sound."""
+    """Return the stored snapshots; of each pair of copies, the newest must be intact."""
     place = files.place
     found = Snapshots([], [])
     names = place.io.list(place.directory)
@@ -183,9 +183,9 @@ def find_snapshots(files: PartitionFiles, state: State) -> Snapshots:
 
 
 def _is_outdated(found: Snapshots, oldest: int) -> bool:
-    """Whether nothing is recognised by what is kept, and records after it have been trimmed.
+    """Whether the snapshots hold no identities, and records after them have been trimmed.
 
-    A trim keeps no identities for a manifest that refers to none.
+    A trim stores no identities if the manifest refers to none.
     """
     return bool(found.sound) and all(
         end < oldest and not kept.producers and not kept.keys for end, kept in found.sound
@@ -193,7 +193,7 @@ def _is_outdated(found: Snapshots, oldest: int) -> bool:
 
 
 def findings(files: PartitionFiles, state: State) -> list[ProofFinding]:
-    """Return what is wrong with the identities of a partition."""
+    """Return the damage in the identities of a partition."""
     if not state.manifest.has_identities:
         return []
     found = find_snapshots(files, state)
@@ -206,7 +206,7 @@ def findings(files: PartitionFiles, state: State) -> list[ProofFinding]:
 
 
 def _load(files: PartitionFiles, state: State, path: str) -> tuple[int, IdentityState] | None:
-    """Return a snapshot; None if it is of no epoch of this history."""
+    """Return a snapshot; None if its epoch is not in this history."""
     epochs = state.manifest.epochs
     try:
         snapshot = checked.load(files.place.io, path, KIND, _Snapshot)
@@ -217,7 +217,7 @@ def _load(files: PartitionFiles, state: State, path: str) -> tuple[int, Identity
         if any(os.path.basename(path).startswith(f"{each.number:010d}.") for each in epochs):
             raise CorruptError("these identities are of another history", file=path, position=0)
         return None
-    # A fenced writer may have kept what is not in its own epoch.
+    # A fenced writer may have stored offsets beyond its own epoch.
     following = epochs[number + 1 : number + 2]
     end = min(snapshot.offset, state.marks.high, *(each.start for each in following))
     return end, snapshot.state
@@ -226,7 +226,7 @@ def _load(files: PartitionFiles, state: State, path: str) -> tuple[int, Identity
 def _newest(files: PartitionFiles, state: State, found: Snapshots) -> tuple[Identities, int]:
     """Return the newest snapshot that the frames continue, and up to where it is complete.
 
-    Where there is none: nothing, where the frames have everything that could still be
+    Without one: empty identities, if the frames hold everything that could still be
     recognised. CorruptError if they do not.
     """
     segments = state.manifest.segments
@@ -237,13 +237,13 @@ def _newest(files: PartitionFiles, state: State, found: Snapshots) -> tuple[Iden
             return Identities.of(kept, end), end
     if first == 0:
         return Identities(), 0
-    # What is older than this has expired.
+    # Everything older than this has expired.
     aged = offset_at(files, state.last_us - IDENTITY_AGE_S * 1_000_000)
     if aged > max(first, state.marks.low):
         return Identities(), aged
     reason = str(found.damages[0]) if found.damages else "they are older than the oldest record"
     raise CorruptError(
-        "which writes are stored already is unknown, restore the identities from a copy",
+        "it is unknown which writes are stored already, restore the identities from a copy",
         file=files.place.path(f"{state.manifest.epoch.number:010d}{SUFFIXES[0]}"),
         position=0,
         reason=reason,
@@ -260,7 +260,7 @@ def _appends(frame: Frame, file: str) -> list[AppendIdentity]:
 
 
 def _before(state: IdentityState, end: int) -> IdentityState:
-    """Return what of the identities belongs to records before `end`, all of them."""
+    """Return the identities that belong to records before `end`."""
     producers = []
     for tenant, name, _, originals in state.producers:
         kept = [each for each in originals if each[1] < end]

@@ -1,7 +1,7 @@
 """The keyed area of a topic: a file for each key, replaced whole.
 
-Which files there have to be is noted in the topic's own file, so that one that is missing
-is damage, and not a key that was never put.
+The topic's own file lists the key files that must exist, so that a missing file is damage,
+and not a key that was never set.
 """
 
 import os
@@ -41,7 +41,7 @@ class FileKeys:
         self._root = root
         self._io = root.io
         self._topics = topics
-        #: What is known to be listed: a crash may come between a key and its entry.
+        #: Keys known to be listed: a crash may come between writing a key and listing it.
         self._known: set[tuple[UUID, str]] = set()
 
     def all(self, entry: TopicEntry) -> Mapping[str, bytes]:
@@ -51,7 +51,7 @@ class FileKeys:
             try:
                 stored = self._load(entry, path)
             except FileNotFoundError:
-                # Removed meanwhile, unless the topic still counts on it.
+                # Removed meanwhile, unless the topic still lists it.
                 self._check_not_listed(entry, path)
             else:
                 found[stored.key] = stored.value
@@ -67,7 +67,7 @@ class FileKeys:
             return None
 
     def put(self, entry: TopicEntry, key: str, value: bytes, expected: bytes | None) -> bool:
-        """Replace the value if it is the expected one; say whether."""
+        """Replace the value if it is the expected one; return whether it was."""
         with self._changing(entry):
             if self.get(entry, key) != expected:
                 return False
@@ -82,7 +82,7 @@ class FileKeys:
         key: str,
         change: Callable[[bytes | None], tuple[bytes, AnswerT]],
     ) -> AnswerT:
-        """Replace the value by what `change` makes of it, and return its answer."""
+        """Replace the value with what `change` makes of it, and return its answer."""
         with self._changing(entry):
             raw = self.get(entry, key)
             value, answer = change(raw)
@@ -92,11 +92,11 @@ class FileKeys:
         return answer
 
     def _place(self, entry: TopicEntry, key: str, value: bytes, *, is_new: bool) -> bool:
-        """Have the value in its place; False if it is to be made durable by `sync`.
+        """Write the value; False if `sync` must still make it durable.
 
-        That is done without the lock, so that processes which change keys wait for
-        their disk together. Another one may see the value before it is durable; whatever it
-        puts into the area next is durable after it.
+        The sync is done without the lock, so that processes that change keys share one sync of
+        the disk. Another process may see the value before it is durable; whatever that one
+        puts into the area next becomes durable after it.
         """
         path = _path(entry, key)
         stored = StoredKey(entry.topic.id, key, value)
@@ -106,26 +106,26 @@ class FileKeys:
         known = entry.topic.id, _stem(path)
         if not is_new and known in self._known:
             return False
-        # What is listed has to be there.
+        # What is listed must exist.
         self.sync(entry)
         self._topics.list_key(entry, _stem(path), is_there=True)
         self._known.add(known)
         return True
 
     def sync(self, entry: TopicEntry) -> None:
-        """Return once every value that any process may have seen survives power loss."""
+        """Return once every value that any process may have seen is durable."""
         directory = os.path.join(entry.directory, KEYS)
-        # Without one there is no value, or all of them are missed.
+        # Without the directory there is no value, or all of them are missing.
         if self._io.exists(directory):
             self._io.sync_directory(directory)
 
     def remove(self, entry: TopicEntry, key: str) -> bool:
-        """Remove a key, be it damaged or missing; False if there was none."""
+        """Remove a key, also a damaged or missing one; False if there was none."""
         path = _path(entry, key)
         with self._changing(entry):
             is_listed = _stem(path) in self._listed(entry)
             self._known.discard((entry.topic.id, _stem(path)))
-            # In this order: what is missing and not listed was removed.
+            # In this order: a missing file that is not listed was removed.
             self._topics.list_key(entry, _stem(path), is_there=False)
             if not self._io.exists(path):
                 return is_listed
@@ -134,7 +134,7 @@ class FileKeys:
             return True
 
     def directory(self, entry: TopicEntry) -> str:
-        """Return where the files are, made again if it is missing: what must be in it is listed."""
+        """Return the directory of key files, made again if missing: the keys in it are listed."""
         found = os.path.join(entry.directory, KEYS)
         if not self._io.exists(found):
             with suppress(FileExistsError):
@@ -147,13 +147,13 @@ class FileKeys:
         return locked(self._io, self._root.clock, lock, self._root.lock_timeout_s)
 
     def _paths(self, entry: TopicEntry) -> list[str]:
-        """Return the files that there are, and those that there have to be."""
+        """Return the files that exist, and those that must exist."""
         directory = os.path.join(entry.directory, KEYS)
         listed = self._listed(entry)
         try:
             names = self._io.list(directory)
         except FileNotFoundError:
-            # As one without files: what has to be there is listed.
+            # The same as an empty one: the files that must exist are listed.
             names = []
         stems = {name.removesuffix(SUFFIX) for name in names if name.endswith(SUFFIX)}
         return [os.path.join(directory, f"{stem}{SUFFIX}") for stem in sorted(stems | listed)]

@@ -1,4 +1,4 @@
-"""The way into each partition: a coordinator over its write side."""
+"""The lane of each partition: a write coordinator over its write side."""
 
 import contextlib
 import threading
@@ -32,7 +32,7 @@ _DURABLE: Final = Durability.DURABLE
 
 
 class Lane:
-    """The way into one partition. Any thread may use it."""
+    """The write path of one partition. Any thread may use it."""
 
     def __init__(
         self, files: PartitionFiles, settings: WritingSettings, notify: MarkListener
@@ -41,7 +41,7 @@ class Lane:
         self._is_exclusive = settings.is_exclusive
         self._lock = threading.Lock()
         self.is_current: bool = True
-        #: What coordinators did that were fenced.
+        #: The metrics of coordinators that were fenced.
         self._past: WriteMetrics | None = None
         self._notify = notify
         #: See Shortcut.
@@ -75,7 +75,7 @@ class Lane:
         self._written_beside = self._coordinator.written_beside
 
     def _follow_rounds(self, store: PartitionWriter) -> None:
-        """Take over the rounds of syncing that the core has done by itself."""
+        """Account for the rounds of syncing that the core has done by itself."""
         durable = self._coordinator.stages[1]
 
         def synced(end: int) -> None:
@@ -100,7 +100,7 @@ class Lane:
                 return receipt
             return channel.write(request, level if level is _DURABLE else _WRITTEN, timeout_s)
         except FailedError as error:
-            # Not stored, because an earlier write was fenced: a writer that shares goes on again.
+            # Not stored: an earlier write was fenced. A shared writer starts a new epoch.
             closed = fenced(error)
             if closed is None:
                 raise
@@ -187,7 +187,7 @@ class Lane:
         self._notify(self.store.files, end, durable_only=False)
 
     def _met(self, store: PartitionWriter, error: BaseException, write: object) -> BaseException:
-        """Return what the caller gets of an error that the core met."""
+        """Return the error that the caller gets for an error in the core."""
         compiled = store.compiled
         assert compiled is not None
         if compiled.lane.is_broken:
@@ -201,7 +201,7 @@ class Lane:
 
     def sync(self) -> None:
         """Return once everything written so far, by any process, is durable."""
-        # What cannot be opened fails here, where nothing that is on its way fails with it.
+        # If the tail cannot be opened, it fails here, and running writes do not fail with it.
         self.store.syncing.check_tail()
         try:
             self.channel.flush(durable=True).wait(_DURABLE)
@@ -209,21 +209,21 @@ class Lane:
             raise fenced(error) or error from error.__cause__
 
     def metrics(self) -> WriteMetrics:
-        """Return what was written on this way."""
+        """Return the metrics of this lane."""
         present = self._coordinator.metrics()
         if self.store.compiled is not None:
-            # Each is written by itself, as that of a lone writer in Python.
+            # The core flushes each append by itself, as a lone writer in Python does.
             present = present.with_flushed(self.store.compiled.lane.appends)
         return present if self._past is None else self._past + present
 
     def close(self) -> None:
-        """Finish what was accepted, and take no more."""
+        """Finish accepted appends, and take no more."""
         with self._lock:
             self.is_current = False
             self._end()
 
     def _renew(self, fenced: Channel[AppendRequest, Placement]) -> None:
-        """Begin again in place of what was fenced."""
+        """Start a new coordinator in place of the fenced one."""
         with self._lock:
             if not self.is_current:
                 raise closed_log()
@@ -235,7 +235,7 @@ class Lane:
     def _end(self) -> None:
         if self.store.compiled is not None:
             self.store.compiled.lane.close()
-        # Each write that had a part in a failure was answered with it.
+        # Every write that was part of a failure has received the error.
         try:
             with contextlib.suppress(FailedError):
                 self._coordinator.stop(durable=False)
@@ -244,24 +244,24 @@ class Lane:
 
 
 def _finish(receipt: Any) -> None:
-    """Wait for the level that an append requested, where Python has to."""
+    """Wait for the level that an append requested, if Python has to."""
     finish(receipt.wait)
 
 
 class Lanes:
-    """The lanes of a log, each made when it is first needed."""
+    """The lanes of a log, each made when first needed."""
 
     def __init__(self, settings: WritingSettings, notify: MarkListener) -> None:
         self._settings = settings
         self._notify = notify
         self._lock = threading.Lock()
         self._topics: set[TopicEntry] = set()
-        #: What was written to topics that were dropped.
+        #: The metrics of topics that were dropped.
         self._past: dict[UUID | None, WriteMetrics] = {}
         self._is_closed = False
 
     def lane(self, topic: TopicEntry, partition: int) -> Lane:
-        """Return the way into a partition."""
+        """Return the lane of a partition."""
         with self._lock:
             if self._is_closed:
                 raise closed_log()
@@ -277,7 +277,7 @@ class Lanes:
             return lane
 
     def metrics(self) -> Mapping[UUID | None, WriteMetrics]:
-        """Return what was written, by topic."""
+        """Return the write metrics, by topic."""
         with self._lock:
             found = dict(self._past)
             for topic in self._topics:
@@ -285,7 +285,7 @@ class Lanes:
             return found
 
     def close_topic(self, topic: TopicEntry) -> None:
-        """Finish what was accepted for a topic."""
+        """Finish the accepted appends of a topic."""
         with self._lock:
             # Entries of one topic share their lanes.
             self._topics = {each for each in self._topics if each.lanes is not topic.lanes}
@@ -296,7 +296,7 @@ class Lanes:
         close_each(lane.close for lane in lanes)
 
     def close(self) -> None:
-        """Finish what was accepted, and take no more."""
+        """Finish all accepted appends, and take no more."""
         with self._lock:
             self._is_closed = True
             topics = tuple(self._topics)

@@ -1,4 +1,4 @@
-"""The manifest of a partition: what changes rarely, in one small file that is replaced whole."""
+"""The manifest of a partition: the parts that rarely change, in a small file replaced whole."""
 
 from collections.abc import Callable, Sequence
 from uuid import UUID
@@ -16,7 +16,7 @@ TAIL = ".tail"
 
 
 LockIdentity = tuple[int, int, int]
-"""Which lock file it is. It is never written to, so its time is that of its making."""
+"""Identifies a lock file. It is never written to, so its time is that of its creation."""
 
 
 class StoredEpoch(msgspec.Struct, frozen=True):
@@ -30,20 +30,20 @@ class StoredEpoch(msgspec.Struct, frozen=True):
 class StoredSegment(msgspec.Struct, frozen=True):
     """A segment file and the run of records in it. The last one has no end yet."""
 
-    #: The epoch whose identity its frames carry, and its number among that epoch's.
+    #: The epoch whose identity its frames carry, and its number within that epoch.
     epoch: int
     number: int
     base: int
-    #: One past its last offset, and where the last frame ends; None while it grows.
+    #: One past its last offset, and where the last frame ends; None while it is written to.
     end: int | None = None
     position: int | None = None
     first_us: int = 0
     last_us: int = 0
-    #: Of its records.
+    #: The size of its records, as counted against limits.
     size_bytes: int = 0
     #: Whether its runs of rows were rewritten as columns.
     is_columnar: bool = False
-    #: Whether that kept what appends can be recognised by. Rows always do.
+    #: Whether the rewrite kept the appends' identities. Rows always have them.
     keeps_terms: bool = False
 
     @property
@@ -53,7 +53,7 @@ class StoredSegment(msgspec.Struct, frozen=True):
 
 
 class Manifest(msgspec.Struct, frozen=True):
-    """Everything about a partition but its end."""
+    """Everything about a partition except its end."""
 
     log_id: UUID
     topic_id: UUID
@@ -63,37 +63,37 @@ class Manifest(msgspec.Struct, frozen=True):
     epochs: tuple[StoredEpoch, ...]
     segments: tuple[StoredSegment, ...]
     low: int
-    #: Of the records below `low` that the first segment still holds.
+    #: The size of the records below `low` that the first segment still holds.
     trimmed_bytes: int
     #: Device, inode and time of the lock file: a writer that finds another one begins a new epoch.
     lock: LockIdentity
-    #: The next number of a segment of this epoch.
+    #: The number of the next segment of this epoch.
     next_number: int
     #: Whether a producer or an idempotency key was ever given here.
     has_identities: bool = False
     #: In a topic with a proof: the chain's value before the oldest record
     #: that is stored here, if its offset is not 0.
     anchor: bytes | None = None
-    #: The oldest offset that is stored here, where older ones were evicted; else 0.
+    #: The oldest offset that is stored here, if older ones were evicted; else 0.
     local: int = 0
 
     @property
     def epoch(self) -> StoredEpoch:
-        """The present one."""
+        """The current one."""
         return self.epochs[-1]
 
     @property
     def active(self) -> StoredSegment:
-        """The segment that grows."""
+        """The segment that is written to."""
         return self.segments[-1]
 
     @property
     def tail(self) -> str:
-        """The name of the present epoch's tail file."""
+        """The name of the current epoch's tail file."""
         return tail_name(self.epoch.number)
 
     def lineage(self) -> list[Epoch]:
-        """Return the epochs as readers know them."""
+        """Return the epochs in the form that readers get."""
         return [Epoch(each.number, each.id, Offset(each.start)) for each in self.epochs]
 
     def epoch_id(self, number: int) -> UUID:
@@ -139,8 +139,8 @@ def store_manifest(
     *,
     reserve: DiskReserve | None = None,
 ) -> None:
-    """Put the manifest at `path`, durably and atomically, and all names beside it durably, too.
+    """Write the manifest to `path`, durably and atomically, and sync its directory.
 
-    `check` raises if another directory has taken the place of the one it is meant for.
+    `check` raises if the directory was replaced by another one meanwhile.
     """
     checked.store(io, path, KIND, manifest, unique=unique, check=check, reserve=reserve)

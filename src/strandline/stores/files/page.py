@@ -1,4 +1,4 @@
-"""The records of one frame as columns, from which any number are made at once."""
+"""The records of one frame as columns, which are decoded a few at a time."""
 
 from collections.abc import Iterator, Sequence
 from itertools import chain, repeat
@@ -11,20 +11,20 @@ _AT_ONCE = 256
 
 
 class Page(NamedTuple):
-    """Records that follow on each other. Each column has one value for each."""
+    """Consecutive records. Each column has one value per record."""
 
     kind: ValueKind
     offsets: range
     stamps: Sequence[int]
     keys: Sequence[str | None]
     tenants: Sequence[Tenant | None]
-    #: Of events: kind, payload, headers and time. Else: the value.
+    #: For events: kind, payload, headers and time. Otherwise: the value.
     columns: Sequence[Sequence[Any]]
-    #: How large each counts, where the columns do not show it.
+    #: The size of each record, where the columns do not show it.
     given_sizes: Sequence[int | None] | None = None
 
     def cut(self, start: int, stop: int) -> "Page":
-        """Return those with offsets in [start, stop)."""
+        """Return the records with offsets in [start, stop)."""
         first = self.offsets.start
         if start <= first and stop >= self.offsets.stop:
             return self
@@ -40,17 +40,17 @@ class Page(NamedTuple):
         )
 
     def records(self, topic: str, partition: Partition) -> Iterator[Record]:
-        """Return them as objects of their own."""
+        """Return the records as objects."""
         if len(self.offsets) <= _AT_ONCE:
             return _records(self, topic, partition)
-        # Few at a time, which stay in the processor's caches until they are used.
+        # A few at a time, so that they stay in the processor's caches until they are used.
         starts = range(self.offsets.start, self.offsets.stop, _AT_ONCE)
         return chain.from_iterable(
             _records(self.cut(start, start + _AT_ONCE), topic, partition) for start in starts
         )
 
     def sizes(self) -> list[int]:
-        """Return how large each counts."""
+        """Return the size of each record, as counted against limits."""
         keys = [0 if key is None else len(key.encode()) for key in self.keys]
         if self.kind is ValueKind.EVENT:
             kinds, payloads, headers, _ = self.columns

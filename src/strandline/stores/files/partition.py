@@ -48,17 +48,17 @@ if TYPE_CHECKING or IS_COMPILED:
     from strandline._core.core import TailWatch
 
 _TRIES = 100
-# What makes a named tuple by name is slow, and some are made for each look.
+# Calling a named tuple's class is slow, and each look makes some.
 _new: Any = tuple.__new__
 _SEGMENTS_OPEN_MAX = 8
 
 
 class _Seen(NamedTuple):
-    """What a tail held, and the state read from it."""
+    """The bytes of a tail, and the state read from them."""
 
     raw: bytes
     state: State
-    #: How far its second slot says that it is durable; None if it took more than the first two.
+    #: The durable mark in its second slot; None if more than the first two slots was needed.
     tail_durable: int | None
 
 
@@ -68,11 +68,11 @@ class Newest:
     __slots__ = ("content", "records", "which")
 
     def __init__(self, which: tuple[int, int, int, int, int, int], content: bytes) -> None:
-        #: Epoch and number of the segment, first offset, where they begin and end, and the
-        #: checksum of the last one: what has the same is the same.
+        #: Epoch and number of the segment, first offset, start and end positions, and the
+        #: checksum of the last frame: if these are equal, so is the content.
         self.which: Final = which
         self.content: Final = content
-        #: Made by the first reader.
+        #: Decoded by the first reader.
         self.records: Sequence[Record] | None = None
 
 
@@ -89,17 +89,17 @@ class PartitionFiles:
         self._seen: _Seen | None = None
         #: Whether frames beyond the tail's end were looked for in this segment.
         self._is_end_checked = False
-        #: By epoch and number, which make their names.
+        #: By epoch and number, from which their names are made.
         self._segments: OrderedDict[tuple[int, int], SegmentFile] = OrderedDict()
-        #: Kept while it is small, for a reader that finds the tail at its end.
+        #: Cached while it is small, for a reader that was at the end of the tail.
         self.newest: Newest | None = None
-        #: A frame that some reader has read a part of, and its file.
+        #: A frame that a reader has read in part, and its file.
         self._partly_read: tuple[str, Frame] | None = None
-        #: What this process knows to be durable, though the tail may not have it yet.
+        #: What this process knows to be durable; the tail may not have it yet.
         self.known_durable: int = 0
-        #: Whether a sync has failed here: what it was to cover may be lost.
+        #: Whether a sync has failed here: what it should have covered may be lost.
         self.has_failed_sync = False
-        #: Where threads wait for the tail to change; None where the core is not used for it.
+        #: Where threads wait for the tail to change; None if the core is not used for it.
         self.tail_watch: TailWatch | None = None
         if IS_COMPILED and type(place.io) is SystemIo and type(place.clock) is SystemClock:
             self.tail_watch = TailWatch()
@@ -107,7 +107,7 @@ class PartitionFiles:
     # --- where it begins and ends ---
 
     def look(self) -> State | None:
-        """Return the partition as it is now; None if nothing was ever written."""
+        """Return the partition's current state; None if nothing was ever written."""
         tail, seen = self._tail, self._seen
         if tail is not None and seen is not None:
             raw = self._io.pread(tail.fd, TAIL_BYTES, 0)
@@ -122,9 +122,9 @@ class PartitionFiles:
             return self._look()
 
     def aim(self) -> tuple[State, int] | None:
-        """Have the tail watched; return what is in it, and the number of the aim for followers.
+        """Have the core watch the tail; return its state, and the watch's number for followers.
 
-        None where it cannot be watched, or holds more than frames that were written in turn.
+        None if it cannot be watched, or if it needs more than reading consecutive frames.
         """
         state = self.look()
         with self._lock:
@@ -171,16 +171,16 @@ class PartitionFiles:
                 self._segments.pop((each.epoch, each.number), None)
 
     def _let_go(self) -> None:
-        # Segments too, and what is known: a restored directory has the same names.
+        # Segments and all cached state, too: a restored directory has files of the same names.
         self._tail = self._seen = self._manifest = self.newest = self._partly_read = None
         self._segments.clear()
         self.known_durable = 0
 
     def _grown(self, raw: bytes) -> State | None:
-        """Return the state if nothing but the end has moved since the last look.
+        """Return the state if only the end has moved since the last look.
 
-        None if it takes more to say: then the end, the generation of the manifest, the
-        segment, the durable mark or the fence is not what it was.
+        None otherwise: if the end's generation, the segment, the durable mark or the fence
+        has changed.
         """
         seen, manifest = self._seen, self._manifest
         if seen is None or manifest is None or seen.tail_durable is None:
@@ -201,7 +201,7 @@ class PartitionFiles:
         return state
 
     def _look(self, raw: bytes | None = None) -> State | None:
-        """Look again; `raw` is what was just read of the tail, if it was."""
+        """Read the state again; `raw` is the tail if it was just read."""
         for _ in range(_TRIES):
             is_open = raw is not None or (self._tail is not None and self._tail.is_in_place())
             if not is_open and not self._open():
@@ -220,7 +220,11 @@ class PartitionFiles:
                 self._seen = _Seen(raw, state, durable)
                 return state
             self._tail = raw = None
-        raise CorruptError("the partition comes and goes", file=self.place.directory, position=0)
+        raise CorruptError(
+            "the partition comes and goes",
+            file=self.place.directory,
+            position=0,
+        )
 
     def _state_of(self, manifest: Manifest, file: OpenFile, tail: Tail) -> State | None:
         """Return the state read from a tail; None if the manifest has to be read again."""
@@ -246,7 +250,7 @@ class PartitionFiles:
         if not is_of_this_boot:
             return self._found_state(manifest, tail)
         if not agrees(manifest, end):
-            # What was written since settles it; an end that stays as it is cannot be used.
+            # A concurrent write explains it; an end that does not change is unusable.
             is_same = read_tail(self._io, file.fd, self._tail_seed).end == end
             return self._found_state(manifest, tail) if is_same else None
         return self._tail_state(manifest, file, tail, end)
@@ -256,7 +260,7 @@ class PartitionFiles:
         if tail.fence is not None:
             end = _sealed_end(tail.fence, end)
         if end.segment != manifest.active.number:
-            # Between the manifest of a new segment and its first frame.
+            # A writer is between the manifest of a new segment and its first frame.
             end = end._replace(
                 segment=manifest.active.number, position=FRAMES_AT, crc=0, size_bytes=0
             )
@@ -268,7 +272,7 @@ class PartitionFiles:
     def _is_behind(self, manifest: Manifest, file: OpenFile, end: End) -> bool:
         """Whether the tail is an older copy, as far as the frames prove it.
 
-        Looked at once for each manifest, and whenever an end is lower than one seen before.
+        Checked once for each manifest, and whenever an end is lower than one seen before.
         """
         seen = self._seen
         is_lower = (
@@ -289,7 +293,7 @@ class PartitionFiles:
         return now is not None and now.next == end.next
 
     def _without_end(self, manifest: Manifest, tail: Tail) -> State | None:
-        """Return the state where the tail has no end; None as `_state_of`."""
+        """Return the state if the tail has no end; None as `_state_of`."""
         fence = tail.fence
         if fence is None:
             return self._found_state(manifest, tail)
@@ -306,7 +310,7 @@ class PartitionFiles:
         return state_at(newest, _sealed_end(fence, end), found.durable, self.known_durable)
 
     def _found_state(self, manifest: Manifest, tail: Tail) -> State:
-        """Return the state read from the frames, where the tail is older than they are."""
+        """Return the state read from the frames, if the tail is older than they are."""
         found = self.find_end(manifest, tail.durable)
         low, high = manifest.low, max(found.next, manifest.low)
         marks = Marks(Offset(low), Offset(high), Offset(max(low, min(found.durable, high))))
@@ -318,7 +322,7 @@ class PartitionFiles:
         return find_end(segment, manifest, known, self.place.kind)
 
     def _open(self) -> bool:
-        """Open the newest manifest and its tail, if it is there; False if nothing was written."""
+        """Open the newest manifest and its tail, if any; False if nothing was ever written."""
         self._let_go()
         for _ in range(_TRIES):
             self._manifest = self.place.load_manifest()
@@ -360,10 +364,10 @@ class PartitionFiles:
             start = min(stop, end)
 
     def opened(self, state: State, start: int) -> tuple[State, SegmentFile, int, int]:
-        """Return the segment with `start`, and the state in which it is there.
+        """Return a state in which `start` is stored, and its segment.
 
-        With one past the segment's last offset, and where its last frame ends. TrimmedError
-        if a trim has overtaken `start`.
+        Also one past the segment's last offset, and where its last frame ends.
+        TrimmedError if a trim has overtaken `start`.
         """
         while True:
             stored = state.segment_of(start)
@@ -378,14 +382,14 @@ class PartitionFiles:
             return state, segment, end, position
 
     def partly_read(self, segment: SegmentFile, offset: int) -> Frame | None:
-        """Return the frame with `offset`, if some reader has read a part of it."""
+        """Return the frame with `offset`, if a reader has read it in part."""
         kept = self._partly_read
         if kept is not None and kept[0] == segment.path and kept[1].has(offset):
             return kept[1]
         return None
 
     def keep_partly_read(self, file: str, frame: Frame, offset: int) -> None:
-        """Keep a frame that was read up to `offset`, if that is not all of it."""
+        """Cache a frame that was read up to `offset`, unless that is its end."""
         self._partly_read = (file, frame) if offset < frame.stop else None
 
     def first_timestamp(self, manifest: Manifest, stored: StoredSegment, position: int) -> int:
@@ -395,11 +399,11 @@ class PartitionFiles:
             frames = segment.frames(stored.base, stored.base + 1, position)
             return next(frames).timestamp_us
         except CorruptError:
-            # Reading it raises; until then, 0 is no later than it was.
+            # Reading the segment raises; until then, 0 is a safe lower bound.
             return 0
 
     def size_between(self, manifest: Manifest, start: int, stop: int, position: int) -> int:
-        """Return how large the records of [start, stop) in one segment count.
+        """Return the size, as limits count it, of the records of [start, stop) in one segment.
 
         `position` is where the segment's last frame ends.
         """
@@ -409,7 +413,7 @@ class PartitionFiles:
         stored = segments[bisect_right(segments, start, key=lambda each: each.base) - 1]
         segment = self.segment(manifest, stored)
         size_bytes = 0
-        # What is damaged must not prevent trimming it.
+        # Damage must not prevent trimming.
         with contextlib.suppress(CorruptError):
             for frame in segment.frames(start, stop, position):
                 page = page_of(frame, self.place.kind, segment.path, start, stop)
@@ -439,17 +443,17 @@ class PartitionFiles:
         return segment
 
     def last_segment(self, state: State) -> SegmentFile | None:
-        """Return the segment that grows, if it has been read before."""
+        """Return the segment that is written to, if it has been read before."""
         stored = state.manifest.segments[-1]
         return self._segments.get((stored.epoch, stored.number))
 
     def _newer(self, state: State, missing: StoredSegment, start: int) -> State:
-        """Return the present state, in which the segment was trimmed or rewritten."""
+        """Return the current state, in which the segment was trimmed or rewritten."""
         now = self.look()
         if now is None or now.manifest.generation == state.manifest.generation:
             raise self._missing(missing)
         if start > now.marks.high:
-            # An older copy has taken the place of what was read so far.
+            # An older copy has replaced the files read so far.
             place = {"partition": self.place.partition, "offset": start}
             raise DivergedError(now.marks.high, **place)
         if start < now.local:
@@ -458,10 +462,10 @@ class PartitionFiles:
 
 
 def _sealed_end(fence: Fence, end: End) -> End:
-    """Return the end of a fenced epoch whose successor has not shown itself yet.
+    """Return the end of a fenced epoch whose successor is not published yet.
 
-    Whatever lies beyond a fence with an end may be a fenced writer's. One without has met a
-    tail without an end: what was being written then was the last, and every successor keeps it.
+    If the fence has an end, whatever lies beyond may be a fenced writer's. If not, the tail had
+    no end: the write being made then was the last, and every successor keeps it.
     """
     return end if fence.next == UNSEALED else end._replace(next=fence.next, position=fence.position)
 

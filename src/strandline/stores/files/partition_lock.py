@@ -13,7 +13,7 @@ from strandline.values import UnavailableError
 
 LOCK = "lock"
 HOLDER = "holder"
-#: How long to pause between two tries: this at first, twice that each time, at most the second.
+#: The pause between two tries: it starts with the first and doubles up to the second.
 _SLEEP_MIN_S = 0.00002
 _SLEEP_MAX_S = 0.002
 _SPINS = 8
@@ -28,23 +28,23 @@ class PartitionLock:
         self._path = place.path(LOCK)
         self._file: OpenFile | None = None
         self._holder: OpenFile | None = None
-        #: Which lock file is open, or was last.
+        #: Identifies the lock file that is open, or was open last.
         self.identity: LockIdentity
         self.is_held: bool = False
         self._name = b"%-20d\n" % os.getpid()
         self._never = threading.Event()
 
     def handles(self) -> tuple[OpenFile, OpenFile | None] | None:
-        """Return the lock file and that of its holder's name; None if it is not open."""
+        """Return the lock file and the file with its holder's name; None if it is not open."""
         return None if self._file is None else (self._file, self._holder)
 
     def attempt(self) -> bool:
-        """Take the lock; False if it is not free."""
+        """Take the lock; return whether it was free."""
         if self._file is None:
             self._keep(OpenFile(self._io, self._path, "create"))
         file = self._file
         assert file is not None
-        # Set first: what an interrupt cuts short is released, too.
+        # Set first, so that an interrupted attempt is released, too.
         self.is_held = True
         if not self._io.try_lock(file.fd):
             self.is_held = False
@@ -58,9 +58,9 @@ class PartitionLock:
         return False
 
     def wait(self, timeout_s: float, tail: OpenFile | None) -> None:
-        """Take the lock once it is free; UnavailableError that names the holder when time is up.
+        """Take the lock once it is free; UnavailableError, with the holder, when the time is up.
 
-        In the tail, a process is asked for it that keeps it between its appends.
+        A process that keeps the lock between its appends is asked for it through the tail.
         """
         clock = self._place.clock
         deadline = clock.monotonic() + timeout_s
@@ -84,7 +84,7 @@ class PartitionLock:
         )
 
     def _ask(self, tail: OpenFile | None) -> None:
-        # With each try: a process that takes the lock withdraws the request.
+        # Asked again with each try: a process that takes the lock clears the request.
         if tail is not None:
             with contextlib.suppress(OSError):
                 self._io.pwrite(tail.fd, WANTED, WANTED_AT)
@@ -95,17 +95,17 @@ class PartitionLock:
             try:
                 self._io.unlock(self._file.fd)
             except OSError:
-                # Closing releases it, too.
+                # Closing the file releases the lock, too.
                 self.close_file()
             # Last: an interrupted release is repeated.
             self.is_held = False
 
     def is_in_place(self) -> bool:
-        """Whether the lock file held is still the one that others would take."""
+        """Whether the lock file held is still the one that other processes would take."""
         return self._file is not None and self._file.is_in_place()
 
     def check(self) -> None:
-        """Raise UnavailableError unless the lock file held is still the one that counts."""
+        """Raise UnavailableError unless the lock file held is still the current one."""
         if not self.is_in_place():
             raise UnavailableError("the partition's files were replaced meanwhile, try again")
 
@@ -114,11 +114,11 @@ class PartitionLock:
         self.is_held = False
         if self._file is not None:
             self._file.close()
-        # Its holder's name lies beside it, and is replaced with it.
+        # The file with the holder's name is replaced together with it.
         self._file = self._holder = None
 
     def replace(self, unique: str) -> None:
-        """Put a new lock file, held by us, in place of one whose holder does not release it."""
+        """Replace a lock file whose holder does not release it with a new one that we hold."""
         self.close_file()
         temporary = f"{self._path}.{unique}.tmp"
         file = OpenFile(self._io, temporary, "create_new")
@@ -136,14 +136,14 @@ class PartitionLock:
         self.is_held = True
 
     def name_holder(self) -> None:
-        """Record the holder of the lock, for the error that other processes get."""
-        # Not in the lock file itself, which never changes.
+        """Store the holder of the lock, for the error that other processes get."""
+        # Not in the lock file itself, which must not change.
         if self._holder is None:
             self._holder = OpenFile(self._io, self._place.path(HOLDER), "create")
         self._io.pwrite(self._holder.fd, self._name, 0)
 
     def holder(self) -> int | None:
-        """Return the holder of the lock, as far as it is recorded."""
+        """Return the stored holder of the lock, if there is one."""
         try:
             holder = OpenFile(self._io, self._place.path(HOLDER), "read")
         except FileNotFoundError:

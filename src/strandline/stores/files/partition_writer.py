@@ -55,22 +55,22 @@ from strandline.values import (
     UnavailableError,
 )
 
-#: How long an owner goes on without a look at whether its files are still in their place.
+#: How long an owner writes before it checks again that its files were not replaced.
 _OWN_CHECK_S = 0.01
 
-#: The slot of the fence while there is none, with what lies between it and the next.
+#: An empty fence slot, and the bytes between it and the next slot.
 _NOT_FENCED = bytes(WANTED_AT - FENCE_AT)
-#: Stands for the thread that drains, among those that hold the partition.
+#: The holder that stands for the draining thread.
 _DRAIN = object()
-# What makes a named tuple by name is slow, and one is made for each append.
+# Calling a named tuple's class is slow, and each append makes one.
 _new: Any = tuple.__new__
 
 
 class PartitionWriter:
     """Implements Bracket and Flusher for one partition.
 
-    The thread that drains holds the partition's lock, and owns everything here but
-    `sync`, which any one thread may be in at the same time.
+    The draining thread holds the partition's lock and owns everything here except `sync`,
+    which one other thread may call at the same time.
     """
 
     def __init__(
@@ -84,25 +84,25 @@ class PartitionWriter:
         self._segment_bytes = settings.segment_bytes
         self._space = ReservedSpace(files.place, settings.segment_bytes)
         self._monotonic = files.place.clock.monotonic
-        #: Until when the owner of a partition need not look; a shared one is never owned.
+        #: Until when the owner of a partition need not check; a shared one is never owned.
         self._check_at = 0.0
         self._notify = notify
         self._lock = PartitionLock(files.place)
-        #: Held together with the partition's lock, which keeps no thread of ours out.
+        #: Held together with the partition's lock, which does not exclude threads of this process.
         self._mutex = threading.Lock()
         self._attempt = Attempt(self._mutex)
-        #: Its holder, so that it is not released for another.
+        #: The current holder, so that it is not released for another one.
         self._holder: object | None = None
-        #: Whether the thread that holds it may wait for the disk or another process.
+        #: Whether the holding thread may wait for the disk or another process.
         self._may_wait = True
         self._owned: OwnedEpoch | None = None
-        #: Whether a newer writer has taken over what was ours alone, which is for good.
+        #: Whether a newer writer has taken over a partition that was ours alone, which is final.
         self._is_fenced = False
-        #: Whether the files may not be what is known of them: the next drain reads them.
+        #: Whether the files may differ from the cached state: the next drain reads them.
         self._is_stale = False
         self._end: End
         self._seed = 0
-        #: The tail as it is while no other process writes: its first slot, and those after it.
+        #: The tail's bytes while no other process writes: its first slot, and the other slots.
         self._end_raw = b""
         self._others_raw = b""
         self._window = IdentityWindow(files)
@@ -114,12 +114,12 @@ class PartitionWriter:
             self._head.chain = files.place.chain
         self._delta = self._head.delta = AppendDelta(self._head)
         self._pid = os.getpid()
-        #: What appends plain events in our place, between a `leave` and an `enter`.
+        #: The core's lane: appends plain events between a `leave` and the next `enter`.
         self.compiled: Final = compiled_lane(files, settings, self._lock, self._mutex, self._fenced)
         self.syncing: Final = Syncing(
             files, notify, self.compiled.commit if self.compiled else None
         )
-        #: Whether writes are queued, which nothing may overtake.
+        #: Whether writes are queued, which no append may overtake.
         self.has_queued: Callable[[], bool] = lambda: True
 
     # --- the bracket ---
@@ -134,7 +134,7 @@ class PartitionWriter:
             if self.compiled is not None:
                 self._take_back(self.compiled)
             if self._check_at > self._monotonic() and head.position < self._segment_bytes:
-                # Ours alone, and looked at a moment ago. A take-over is found by `flush`.
+                # Owned, and checked a moment ago. `flush` detects a take-over.
                 return head
             head.refusal, head.delta = None, self._delta
             self._prepare(timeout_s)
@@ -151,7 +151,7 @@ class PartitionWriter:
         return head
 
     def _prepare(self, timeout_s: float) -> None:
-        """Hold the lock, know the end, and have room for what comes."""
+        """Take the lock, read the end, and reserve space."""
         if self._is_fenced:
             raise self._fenced()
         is_owner = self._lock.is_held
@@ -168,7 +168,7 @@ class PartitionWriter:
             self._check_at = self._monotonic() + _OWN_CHECK_S
 
     def _fenced(self) -> FencedError:
-        # A writer that shares a partition goes on in the new epoch.
+        # A writer that shares a partition continues in the new epoch.
         self._is_fenced = self._settings.is_exclusive
         return FencedError(self.place)
 
@@ -194,18 +194,18 @@ class PartitionWriter:
             self._mutex.release()
 
     def _hand_over(self, compiled: CompiledLane, owned: OwnedEpoch) -> None:
-        """Let the core append, while nothing stands against it."""
+        """Let the core append, if nothing prevents it."""
         if self._head.refusal or self.files.has_failed_sync:
             return
         durable_raw = self._others_raw[: FENCE_AT - DURABLE_AT]
         state = TailState(self._end_raw, durable_raw, self._space.end)
         compiled.arm(owned, self._head, self._seed, state, self._check_at)
-        # After it: what is queued from now on holds it itself.
+        # Checked afterwards: a write queued from now on calls `hold` itself.
         if self.has_queued():
             compiled.lane.hold()
 
     def _take_back(self, compiled: CompiledLane) -> None:
-        """Have the core append no more, and go on where it has come to."""
+        """Stop the core from appending, and continue from its end."""
         taken = compiled.take_back(self._head)
         if taken is None:
             return
@@ -219,12 +219,12 @@ class PartitionWriter:
         else:
             self._end = end
             if self._window.is_used and not others_wrote:
-                # Plain events, of which none can be recognised.
+                # The core appends plain events, which have no identities.
                 self._window.wrote(first, end.next)
         compiled.lane.settle()
 
     def abandon(self, compiled: CompiledLane) -> None:
-        """Forget what a failed append may have left in the files: the next drain reads them."""
+        """After a failed append, have the next drain read the files again."""
         holder = object()
         if Attempt(self._mutex, self._settings.lock_timeout_s):
             self._holder = holder
@@ -235,7 +235,7 @@ class PartitionWriter:
 
     @holding
     def held(self) -> Iterator[Manifest]:
-        """Hold the partition as a drain does, for changes of another kind."""
+        """Hold the partition as a drain does, for other changes."""
         holder = object()
         try:
             head = self.enter(self._settings.lock_timeout_s, holder=holder)
@@ -264,23 +264,23 @@ class PartitionWriter:
             self._lock.replace(str(self.place.clock.new_id()))
 
     def _is_current(self, *, is_owner: bool) -> bool:
-        """Whether no other process has written since we did, or no more than frames."""
+        """Whether no other process has written since we did, or nothing but frames."""
         owned = self._owned
         if owned is None:
             return False
         raw = self._io.pread(owned.tail.fd, TAIL_BYTES, 0)
-        # The lock was taken just now, after a look.
+        # Otherwise the lock was taken just now, with that check.
         if is_owner and not self._lock.is_in_place():
             return False
         if self._lock.identity != owned.manifest.lock:
-            # The file was replaced: a process that holds the old one may still be writing.
+            # The file was replaced: a process that has the old one open may still be writing.
             return False
         if raw[DURABLE_AT:WANTED_AT] != self._others_raw and not self._take_durable(raw):
             return False
         return raw[:END_BYTES] == self._end_raw or self._take_over(owned, raw)
 
     def _take_durable(self, raw: bytes) -> bool:
-        """Take over how far it is durable; False if a sync has failed, or it is fenced."""
+        """Read the durable mark from the tail; False if a sync has failed, or it is fenced."""
         durable = unpack_durable(self._seed, raw)
         if durable is None or durable.is_failed or is_fenced(raw):
             return False
@@ -289,13 +289,13 @@ class PartitionWriter:
         return True
 
     def _take_over(self, owned: OwnedEpoch, raw: bytes) -> bool:
-        """Go on where others have come to in the same segment; False if it takes more."""
+        """Continue at another process's end in the same segment; False if that is not possible."""
         end = unpack_end(self._seed, raw)
         if (
             end is None
             or end.generation != owned.manifest.generation
             or end.segment != owned.manifest.active.number
-            # An older copy: within one segment an end only rises.
+            # An older copy: within one segment the end only rises.
             or end.next < self._end.next
         ):
             return False
@@ -329,7 +329,7 @@ class PartitionWriter:
         self._hold(adopted)
 
     def _check_not_dropped(self) -> None:
-        # Dropping a topic marks it first, and fences the tails that there are then.
+        # Dropping a topic first marks it, and then fences the existing tails.
         if self.place.is_dropped():
             raise dropped(self.place.topic)
 
@@ -351,18 +351,18 @@ class PartitionWriter:
         raw = self._io.pread(owned.tail.fd, TAIL_BYTES, 0)
         self._set(owned.end, raw)
         self._head.durable = owned.durable.next
-        # Not what may stand in the fence by now: the next drain has to see it.
+        # Not the fence slot as it is by now: the next drain has to see a fence.
         self._others_raw = raw[DURABLE_AT:FENCE_AT] + _NOT_FENCED
 
     def _identities(self, now_us: int) -> Identities:
-        """Return the writes that the partition can recognise at a time; under the lock."""
+        """Return the identities recognised at a time; called under the lock."""
         try:
             if not self.manifest.has_identities:
-                # From here on: what lies before it has none.
+                # From here on: records before this have no identities.
                 self._window.begin(self.manifest, self._end.next)
                 self.change(has_identities=True)
             if self._window.load() and self._may_wait:
-                # At once, while they name nothing that is not written.
+                # Now, before the window contains writes that are not stored yet.
                 self.keep_identities()
             identities = self._window.up_to_date()
         except OSError as error:
@@ -408,7 +408,7 @@ class PartitionWriter:
         if self._notify.partitions:
             keep(self.files, owned.manifest.active, (first, start), frozen)
             self._notify(self.files, frozen.next, durable_only=False)
-        # The coordinator keeps what it flushed last, and would keep the memory of its values.
+        # The coordinator keeps the last flushed object, and so the memory of its values.
         frozen.chunks.clear()
 
     def sync(self) -> None:
@@ -421,7 +421,7 @@ class PartitionWriter:
     # --- rare changes, under the lock ---
 
     def roll(self) -> None:
-        """Seal the last segment, durable, and begin a new one."""
+        """Seal the last segment, durably, and begin a new one."""
         owned = self._owned
         assert owned is not None
         head, manifest = self._head, owned.manifest
@@ -452,9 +452,9 @@ class PartitionWriter:
         self.syncing.sync_to(owned.manifest, self._end)
 
     def keep_identities(self) -> None:
-        """Keep a snapshot of what can be recognised, so that older frames may go.
+        """Store a snapshot of the identities, so that older frames may be removed.
 
-        Of nothing that may still be lost: it would have taken the place of something older.
+        Sync first: a snapshot of records that may be lost must not replace an older one.
         """
         if self.manifest.has_identities:
             self.make_durable()
@@ -463,7 +463,7 @@ class PartitionWriter:
     def _store(
         self, manifest: Manifest, *, segment: OpenFile | None = None, end: End | None = None
     ) -> None:
-        """Publish a manifest of the present epoch, then the tail that goes with it."""
+        """Publish a manifest of the current epoch, then the matching tail."""
         owned = self._owned
         assert owned is not None
         path = self.place.path(manifest_name(manifest.epoch.number))

@@ -1,4 +1,4 @@
-"""Where a partition is, and whose it is."""
+"""The location and identity of a partition."""
 
 import os
 from dataclasses import dataclass
@@ -28,20 +28,20 @@ from strandline.values import CorruptError, Partition, Topic, ValueKind
 
 SEGMENTS = "segments"
 TOPIC = "topic"
-"""The file beside the partitions that says that there is a topic."""
+"""The file beside the partitions that declares the topic."""
 
 _TRIES = 100
 
 
 class _Dropped(msgspec.Struct, frozen=True):
-    """What a partition needs to know of its topic's file."""
+    """The part of a topic's file that its partitions need."""
 
     is_dropped: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a partition is, and whose."""
+    """The location and identity of a partition."""
 
     io: Io
     clock: Clock
@@ -61,7 +61,8 @@ class Place:
     def segment_path(self, segment: StoredSegment) -> str:
         """Return the path of a segment.
 
-        In a directory of their own, so that a frame wakes no reader before its tail does.
+        Segments have a directory of their own, so that writing a frame does not wake readers
+        before the tail is written.
         """
         return os.path.join(self.directory, SEGMENTS, segment.name)
 
@@ -74,7 +75,7 @@ class Place:
             return True
 
     def tail_seed(self, epoch: int) -> int:
-        """Return where the checksums of an epoch's tail begin."""
+        """Return the seed of the checksums in an epoch's tail."""
         number = self.partition.to_bytes(4, "little")
         return tail_seed(self.log_id.bytes + self.topic.id.bytes + number, epoch)
 
@@ -84,7 +85,7 @@ class Place:
         return UUID(bytes=sha256(b"strandline epoch 0" + origin).digest()[:16], version=5)
 
     def identity(self, manifest: Manifest, segment: StoredSegment) -> SegmentIdentity:
-        """Return whose frames a segment holds."""
+        """Return the identity that a segment's frames carry."""
         return SegmentIdentity(
             self.log_id,
             self.topic.id,
@@ -101,14 +102,14 @@ class Place:
                 if not epochs:
                     if not self._has_frames():
                         return None
-                    # Another process may have begun in between: first a manifest, then frames.
+                    # Another process may have begun meanwhile: first a manifest, then frames.
                     epochs = self._epochs()
                 if not epochs:
                     raise CorruptError("the manifest is missing", file=self.directory, position=0)
                 path = self.path(manifest_name(epochs[-1]))
                 return load_manifest(self.io, path, self.log_id, self.topic.id, self.partition)
             except FileNotFoundError:
-                # Replaced by a newer epoch's, or the whole topic dropped.
+                # Replaced by a newer epoch's manifest, or the whole topic was dropped.
                 if not self.io.exists(self.directory):
                     raise dropped(self.topic) from None
         raise CorruptError("the manifest comes and goes", file=self.directory, position=0)
@@ -131,8 +132,8 @@ class Place:
         return epochs_in(self.io.list(self.directory), MANIFEST)
 
     def _has_frames(self) -> bool:
-        # Before its manifest is there, a segment has a header and no frame. After a loss of
-        # power it may hold blocks that were another's.
+        # Before its manifest exists, a segment has a header and no frame. After a power loss
+        # it may hold blocks of another file.
         directory = os.path.join(self.directory, SEGMENTS)
         paths = (os.path.join(directory, name) for name in self.io.list(directory))
         return any(begins_with_frame(self.io, path, self._owner()) for path in paths)

@@ -1,4 +1,4 @@
-"""The chain of a topic with a proof, as its frames hold it, and what is left to check it by."""
+"""The hash chain of a topic with a proof, as stored in its frames."""
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
@@ -75,7 +75,7 @@ def history_of(
 def _pieces(
     files: PartitionFiles, state: State, start: int, stop: int, check_open: Callable[[], None]
 ) -> Iterator[Piece | Damage]:
-    """Yield the records of each frame; what cannot be read is named, and passed over.
+    """Yield the records of each frame; damaged parts are reported and skipped.
 
     TrimmedError if a trim has overtaken it.
     """
@@ -147,11 +147,11 @@ def value_at(
 
 
 def value_found(files: PartitionFiles, manifest: Manifest, end: End) -> bytes:
-    """Return the chain's value at an end, by the frames alone."""
+    """Return the chain's value at an end, from the frames alone."""
     marks = Marks(Offset(manifest.low), Offset(end.next), Offset(manifest.low))
     state = State(manifest, end.position, marks, end.last_us, end.size_bytes, end.crc)
     try:
         return value_before(files, state, end.next)
     except CorruptError:
-        # What is damaged stays a finding, and does not keep writers from appending.
+        # Damage stays a finding of `verify`, and does not prevent appends.
         return files.place.chain.origin

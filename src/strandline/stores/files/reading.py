@@ -20,9 +20,9 @@ from strandline.stores.files.runs import SegmentRuns
 from strandline.stores.files.state import State
 from strandline.values import Record, TrimmedError, ValueKind
 
-#: Rows are gathered into record batches of so many.
+#: Rows are collected into record batches of this many.
 _ROWS_MAX = 4096
-#: After so many bytes, a read looks whether a trim has overtaken it.
+#: After this many bytes, a read checks whether a trim has overtaken it.
 _TRIM_CHECK_BYTES = 1 << 20
 _US = pa.timestamp("us", "UTC")
 _TEXT = pa.string()
@@ -65,10 +65,10 @@ class Reading:
         return RecordBatches(schema, lambda: self._columns(schema), self._narrowed)
 
     def _runs(self) -> Iterator[Iterator[Record]]:
-        """Yield records in runs: those that the core reads, and those that it leaves."""
+        """Yield records in runs: those that the core reads, and those left to Python."""
         state, start, stop, bytes_max = self._span
         limit = ByteLimit(bytes_max)
-        # The call has just looked; from here on, after each so many bytes.
+        # The call has just checked; from here on, check after each _TRIM_CHECK_BYTES.
         check_at: int | None = None
         try:
             while state is not None and start < stop and not limit.is_full():
@@ -92,11 +92,11 @@ class Reading:
         return self._checked(self._files.frames)
 
     def _checked(self, read: "_Read[_Found]") -> "Iterator[tuple[str, _Found]]":
-        """Yield what is read of the span, as long as the log is open and no trim overtakes it."""
+        """Yield what is read of the span, while the log is open and no trim overtakes it."""
         state, start, stop, _ = self._span
         if state is None or start >= stop:
             return
-        # The call has just looked; from here on, after each so many bytes.
+        # The call has just checked; from here on, check after each _TRIM_CHECK_BYTES.
         checked, check_at = None, 0
         try:
             for file, found in read(state, start, stop):
@@ -111,14 +111,14 @@ class Reading:
             raise unavailable(error, self._place.directory) from error
 
     def _pages(self) -> Iterator[Page]:
-        """Yield the records of each frame that are wanted."""
+        """Yield the wanted records of each frame."""
         _, start, stop, bytes_max = self._span
         limit = ByteLimit(bytes_max)
         if limit.is_full():
             return
         for file, frame in self._frames():
             page = limit.cut(page_of(frame, self._place.kind, file, start, stop))
-            # The next page reads the rest of it.
+            # The next page reads the rest of this frame.
             self._files.keep_partly_read(file, frame, page.offsets.stop)
             yield page
             if limit.is_full():
@@ -142,7 +142,7 @@ class Reading:
         yield from self._batches_of(self._frames(), schema)
 
     def _narrowed(self, narrow: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """Yield record batches with these columns alone."""
+        """Yield record batches with only these columns."""
         is_event = self._place.kind is ValueKind.EVENT
         schema = EVENT_SCHEMA if is_event else BYTES_SCHEMA
         if not (IS_COMPILED and is_event and self._span.bytes_max is None):
@@ -189,7 +189,7 @@ class Reading:
         return page_batch(self._place.kind, self._place.partition, page, schema)
 
     def _frame_batch(self, frame: Frame, file: str, schema: pa.Schema) -> pa.RecordBatch:
-        """Return the wanted part of a frame of columns, without touching single records."""
+        """Return the wanted part of a frame of columns, without decoding single records."""
         stored, tenant = columns_of(frame, self._place.kind, file)
         count = frame.records
         partitions, rows, no_tenants = self._constants(count)
@@ -215,7 +215,7 @@ class Reading:
         return self._wanted(pa.RecordBatch.from_arrays(arrays, schema=schema), found)
 
     def _wanted(self, batch: pa.RecordBatch, piece: Piece) -> pa.RecordBatch:
-        """Return the rows of a piece that the span has."""
+        """Return the rows of a piece that lie in the span."""
         _, start, stop, _ = self._span
         first, last = max(start, piece.base), min(stop, piece.stop)
         is_whole = last - first == batch.num_rows
@@ -242,7 +242,7 @@ def _selected(batch: pa.RecordBatch, narrow: pa.Schema | None) -> pa.RecordBatch
 def _repeated(number: int, arrow: pa.DataType, count: int) -> pa.Array:
     """Return a number `count` times.
 
-    Made of bytes: for the first value that it makes of Python's, pyarrow imports pandas.
+    Made of bytes: making its first array of Python values, pyarrow imports pandas.
     """
     content = number.to_bytes(arrow.bit_width // 8, "little", signed=True) * count
     return pa.Array.from_buffers(arrow, count, [None, pa.py_buffer(content)])

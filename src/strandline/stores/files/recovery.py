@@ -1,4 +1,4 @@
-"""Finding the end of a partition in its frames, where no tail has it."""
+"""Finds the end of a partition from its frames, if no tail has it."""
 
 import os
 from typing import NamedTuple
@@ -13,18 +13,18 @@ from strandline.values import ValueKind
 
 
 class Found(NamedTuple):
-    """Where the last segment ends, as its frames show."""
+    """The end of the last segment, according to its frames."""
 
     position: int
     next: int
     crc: int
     last_us: int
     size_bytes: int
-    #: The highest durable mark in anything valid.
+    #: The highest durable mark in any valid frame.
     durable: int
-    #: Bytes beyond the end that are no whole frame: a write that power loss has torn.
+    #: Bytes beyond the end that are not a whole frame: a write torn by power loss.
     torn_bytes: int
-    #: Where the first frame is that was durable and does not verify.
+    #: The position of the first frame that was durable and does not verify.
     damaged_at: int | None
 
 
@@ -33,9 +33,9 @@ def find_end(
 ) -> Found:
     """Return where the frames of the last segment end.
 
-    What does not verify is a torn write if it lies above every durable mark that is
-    recorded anywhere, and damage if it lies below one. Damage is passed over: the end
-    lies behind everything that was durable, and reading the damaged part raises.
+    A frame that does not verify is a torn write if it lies above every recorded durable
+    mark, and damage if it lies below one. Damage is skipped: the end is after everything
+    that was durable, and reading the damaged part raises.
     """
     active = manifest.active
     if durable is not None and durable.segment == active.number:
@@ -43,7 +43,7 @@ def find_end(
     else:
         position, expected, crc, size_bytes = FRAMES_AT, active.base, 0, 0
         last_us = manifest.segments[-2].last_us if len(manifest.segments) > 1 else 0
-    # Whatever a trim has passed was durable.
+    # Whatever was trimmed had been durable.
     mark = max(expected, manifest.low)
     for frame in segment.scan(position, expected, crc):
         position, expected, crc = frame.end, frame.stop, frame.crc
@@ -66,18 +66,18 @@ def find_end(
 
 
 def is_behind(segment: SegmentFile, end: End) -> bool:
-    """Whether whole frames that follow on an end have a durable mark beyond it.
+    """Whether whole frames after an end record a durable mark beyond it.
 
-    Such an end is an older copy's. Other frames beyond it may be a write under way.
+    Such an end comes from an older copy. Other frames beyond it may be a running write.
     """
     frames = segment.scan(end.position, end.next, end.crc)
     return any((frame.durable or 0) > end.next for frame in frames)
 
 
 def newer_segment(io: Io, directory: str, whose: bytes, manifest: Manifest) -> str | None:
-    """Return a segment of the manifest's epoch with records that it is too old to name.
+    """Return a segment of the manifest's epoch that has records and that it does not name.
 
-    A segment is named before it gets its first frame.
+    The manifest names a segment before it gets its first frame, so this one is too old.
     """
     epoch = f"{manifest.epoch.number:010d}-"
     for name in io.list(directory):

@@ -1,4 +1,4 @@
-"""A sealed segment written again, to a file that the manifest does not name yet."""
+"""Rewrites a sealed segment to a file that the manifest does not name yet."""
 
 from strandline.stores.files.manifest import Manifest, StoredSegment
 from strandline.stores.files.partition_writer import PartitionWriter
@@ -9,7 +9,7 @@ from strandline.stores.files.syncing import failing
 
 
 def begin_rewrite(store: PartitionWriter, old: StoredSegment) -> tuple[Manifest, StoredSegment]:
-    """Return the manifest, and a segment in place of `old` with a number of its own."""
+    """Return the manifest, and a new segment, with its own number, to replace `old`."""
     with failing(store.files), store.held() as manifest:
         number = manifest.next_number
         store.keep_identities()
@@ -18,7 +18,7 @@ def begin_rewrite(store: PartitionWriter, old: StoredSegment) -> tuple[Manifest,
 
 
 def write_segment(place: Place, manifest: Manifest, fresh: StoredSegment, content: bytes) -> int:
-    """Write the file of a segment, durable, with nothing after its frames; return its length."""
+    """Write a segment's file durably, with no space after its frames; return its length."""
     header = place.identity(manifest, fresh).header(fresh.base)
     file = make_segment(place.io, place.segment_path(fresh), header + content)
     end = FRAMES_AT + len(content)

@@ -27,12 +27,12 @@ _LOCK = "lock"
 _DROPPED = "dropped."
 RESERVE = "reserve"
 _SLEEP_S = 0.001
-#: What stands in the lock's file while a topic is created or dropped; else the last change.
+#: The lock file's content while a topic is created or dropped; otherwise it has the last change.
 _CHANGING = bytes(16)
 
 
 class TopicsVersion(NamedTuple):
-    """Which topics there are: equal only where none was created or dropped in between."""
+    """A version of the topics: equal only if none was created or dropped in between."""
 
     change: bytes
     inode: int
@@ -70,7 +70,7 @@ class Root:
 
     @holding
     def changing(self) -> Iterator[None]:
-        """Hold the lock under which topics are created and dropped."""
+        """Hold the lock for creating and dropping topics."""
         with self._changing, locked(self.io, self.clock, self._lock_path, self.lock_timeout_s):
             yield
 
@@ -78,17 +78,17 @@ class Root:
     def changing_topics(self, change: bytes) -> Iterator[None]:
         """Mark that a topic is created or dropped; the caller holds the lock.
 
-        `change` is 16 bytes that no other change has. A block that raises or is killed
-        leaves the mark, and with it every reader looks at all topics.
+        `change` is 16 bytes unique to this change. A block that raises or is killed leaves
+        the mark, and then every reader reads all topics.
         """
         self._mark(_CHANGING)
         yield
         self._mark(change)
 
     def topics_version(self) -> "TopicsVersion | None":
-        """Return what stays the same as long as no topic is created or dropped.
+        """Return a value that changes whenever a topic is created or dropped.
 
-        None while one is. Versions of strandline that leave no mark change the directory.
+        None while one is. Versions of strandline without the mark change the directory.
         """
         try:
             fd = self.io.open(self._lock_path, "read")
@@ -104,9 +104,9 @@ class Root:
         return TopicsVersion(change, status.inode, status.changed_ns)
 
     def move_dropped(self, directory: str) -> str:
-        """Take a topic's directory away, and return where it is: durable, and at once for all.
+        """Move a topic's directory away, atomically and durably; return its new path.
 
-        Else its files would go one by one, and a reader would take what is left for damage.
+        Removing its files one by one would look like damage to a reader.
         """
         moved = os.path.join(self.path, _DROPPED + os.path.basename(directory))
         self.io.replace(directory, moved)
@@ -115,7 +115,7 @@ class Root:
         return moved
 
     def dropped(self) -> list[str]:
-        """Return the directories of topics that were dropped, and not removed yet."""
+        """Return the directories of dropped topics that were not removed yet."""
         names = self.io.list(self.path)
         return [os.path.join(self.path, each) for each in names if each.startswith(_DROPPED)]
 
@@ -152,7 +152,7 @@ class Root:
         ]
         if strange or self.io.list(self.topics):
             raise InvalidError(
-                "this directory holds something else, choose an empty or a new one",
+                "this directory holds other files, choose an empty or a new one",
                 path=self.path,
                 found=(strange or [TOPICS])[:3],
             )
@@ -161,7 +161,7 @@ class Root:
         if self.io.exists(path):
             status = self.io.stat(path)
             if not status.is_directory and not status.is_link:
-                raise InvalidError("a file log is a directory, and this is none", path=path)
+                raise InvalidError("a file log is a directory, but this path is a file", path=path)
             return
         parent = os.path.dirname(path)
         self._make_directories(parent)
@@ -182,7 +182,7 @@ class Root:
 
 @holding
 def locked(io: Io, clock: Clock, path: str, timeout_s: float) -> Iterator[None]:
-    """Hold the lock on a file, which is made if it is missing; UnavailableError in time."""
+    """Hold the lock on a file, created if missing; UnavailableError when the time is up."""
     deadline = clock.monotonic() + timeout_s
     never = threading.Event()
     file: OpenFile | None = None
@@ -209,7 +209,7 @@ def locked(io: Io, clock: Clock, path: str, timeout_s: float) -> Iterator[None]:
 
 
 def _unlock(io: Io, file: OpenFile) -> None:
-    # Closing releases it, too, but an interrupted close may not happen.
+    # Closing releases it, too, but an interrupt may prevent the close.
     with contextlib.suppress(OSError):
         io.unlock(file.fd)
     file.close()

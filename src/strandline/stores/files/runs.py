@@ -1,4 +1,4 @@
-"""Records in runs: those that the compiled core reads, and those that it leaves to Python."""
+"""Records in runs: some read by the compiled core, others left to Python."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -16,17 +16,17 @@ from strandline.values import Record
 if TYPE_CHECKING or IS_COMPILED:
     from strandline._core.core import Reader
 
-#: A run ends after so many bytes, so that a reader can look around.
+#: A run ends after this many bytes, so that a reader can check the log in between.
 _RUN_BYTES = 1 << 20
-#: How many frames Python reads before the core is asked again; twice as many each time.
+#: How many frames Python reads before it tries the core again; doubled each time.
 _LEFT_MAX = 1024
 
 
 class Run(NamedTuple):
-    """Records that follow on each other."""
+    """Consecutive records."""
 
     base: int
-    #: Where the first of them is in the segment.
+    #: The position of the first one in the segment.
     position: int
     records: Iterator[Record]
 
@@ -46,15 +46,15 @@ class SegmentRuns:
         self._seam = None if type(io) is SystemIo else io
 
     def between(self, start: int, stop: int) -> Iterator[Run]:
-        """Yield them, up to the limit.
+        """Yield the runs, up to the limit.
 
-        Each run has to be read to its end before the next one is asked for.
+        Each run must be read to its end before the next one is requested.
         """
         segment, limit = self._segment, self._limit
         frame = self._files.partly_read(segment, start) or segment.frame_with(start, self._end)
         base, position = frame.base, frame.position
         if base < start:
-            # A reader of pages comes back for the rest of it, which only Python keeps.
+            # A reader of pages returns for the rest of it, which only Python caches.
             yield self._left(frame, start, stop)
             base, position = frame.stop, frame.end
         patience = 1
@@ -78,7 +78,7 @@ class SegmentRuns:
         segment.note_end(base, position)
 
     def _left(self, frame: Frame, start: int, stop: int) -> Run:
-        """Return the records of a frame that the core does not read."""
+        """Return the records of a frame that the core cannot read."""
         page = page_of(frame, self._files.place.kind, self._segment.path, start, stop)
         page = self._limit.cut(page)
         self._files.keep_partly_read(self._segment.path, frame, page.offsets.stop)

@@ -1,4 +1,4 @@
-"""Rewriting sealed segments: runs of rows become columns, which replays read many at a time."""
+"""Rewrites sealed segments: rows become columns, which replays read many at a time."""
 
 import contextlib
 from collections.abc import Iterator, Sequence
@@ -29,19 +29,19 @@ from strandline.stores.files.segment import SegmentFile
 from strandline.stores.files.syncing import failing
 from strandline.values import ValueKind
 
-#: How large a frame of columns becomes.
+#: The size of the frames of columns that it writes.
 _FRAME_RECORDS = 16_384
 _FRAME_BYTES = 4 * 1024 * 1024
 
 
 def seal(store: PartitionWriter, compression: Compression | None) -> int:
-    """End the last segment and rewrite what is not columns yet; return how many segments."""
+    """Seal the last segment and rewrite segments of rows; return how many were rewritten."""
     if store.files.look() is None:
         return 0
     with failing(store.files), store.held():
         store.roll()
     if store.place.kind is ValueKind.BATCH:
-        # A batch is columns already.
+        # Batches are columns already.
         return 0
     rewritten = 0
     while (segment := _next(store)) is not None:
@@ -57,7 +57,7 @@ def _next(store: PartitionWriter) -> StoredSegment | None:
 
 
 def _rewrite(store: PartitionWriter, old: StoredSegment, compression: Compression | None) -> bool:
-    """Rewrite one segment, unless it is trimmed or the partition taken over meanwhile."""
+    """Rewrite one segment, unless it was trimmed or the partition taken over meanwhile."""
     place = store.place
     manifest, fresh = begin_rewrite(store, old)
     epoch, seed = manifest.epoch, place.identity(manifest, fresh).seed
@@ -115,7 +115,7 @@ def _frames(
 def _runs(
     source: SegmentFile, old: StoredSegment, kind: ValueKind
 ) -> Iterator[tuple[list[Entry], list[AppendIdentity], bytes | None]]:
-    """Yield the records of each new frame, what their appends can be recognised by, and
+    """Yield the records of each new frame, the identities of their appends, and
     the chain's value after the last of them.
     """
     assert old.end is not None

@@ -30,15 +30,15 @@ _OWNER_AT = 12
 _HEADER = Struct(f"<{_IDENTITY.size}sQI")
 FRAMES_AT = _HEADER.size
 
-#: Few enough that the memory they are read into stays in the processor's caches.
+#: Small enough for the buffer to stay in the processor's caches.
 _CHUNK_BYTES = 1 << 16
-#: A place is indexed every so many bytes.
+#: One frame in this many bytes is indexed.
 _INDEX_BYTES = 64 * 1024
 _ENDS_MAX = 256
 
 
 class SegmentIdentity:
-    """Whose frames a file holds; its checksum is where those of the frames begin."""
+    """The identity that a file's frames carry; its checksum seeds those of the frames."""
 
     def __init__(
         self, log_id: UUID, topic_id: UUID, partition: int, epoch: int, epoch_id: UUID
@@ -56,17 +56,17 @@ class SegmentIdentity:
         self.seed: int = google_crc32c.value(self._stored)
 
     def header(self, base: int) -> bytes:
-        """Return how a file of frames from offset `base` on begins."""
+        """Return the header of a file whose first offset is `base`."""
         body = _HEADER.pack(self._stored, base, 0)[:-4]
         crc: int = google_crc32c.value(body)
         return body + crc.to_bytes(4, "little")
 
 
 class SegmentFile:
-    """A segment open for reading, with the places of some of its frames. Any thread may use it.
+    """A segment open for reading, with an index of some of its frames. Any thread may use it.
 
-    The file may grow at its end while it is open; no reader goes beyond the end that a
-    tail or a manifest has stored.
+    The file may grow while it is open; no reader reads beyond the end that a tail or a
+    manifest has stored.
     """
 
     def __init__(self, io: Io, path: str, identity: SegmentIdentity, base: int) -> None:
@@ -75,12 +75,12 @@ class SegmentFile:
         self._io = io
         self._file = OpenFile(io, path, "read")
         self.fd: Final = self._file.fd
-        # A damaged header costs nothing: the checksums identify the frames, too.
+        # A damaged header does no harm: the checksums identify the frames, too.
         _check_version(io.pread(self.fd, FRAMES_AT, 0), path)
         self._lock = threading.Lock()
         # Invariant: offsets with the positions of their frames, both rising.
         self._places = [(base, FRAMES_AT)]
-        #: Where readers have come to, for when they come back.
+        #: Where readers have stopped, by offset, for their next read.
         self.ends: dict[int, int] = {}
 
     @property
@@ -96,7 +96,7 @@ class SegmentFile:
                     self._places.append((offset, position))
 
     def note_end(self, offset: int, position: int) -> None:
-        """Index that a reader has come to `offset`, which begins at `position`."""
+        """Index that a reader has read up to `offset`, which begins at `position`."""
         if len(self.ends) >= _ENDS_MAX:
             self.ends = {}
         self.ends[offset] = position
@@ -104,8 +104,8 @@ class SegmentFile:
     def frames(self, start: int, stop: int, end: int) -> Iterator[Frame]:
         """Yield the frames with the records of [start, stop), verified.
 
-        `end` is where the last frame known ends. CorruptError where a frame does not
-        verify; a later start may still be found.
+        `end` is where the last known frame ends. CorruptError for a frame that does not
+        verify; reading from a later start may still succeed.
         """
         frame, data = self._first(start, end)
         data_at = frame.position
@@ -126,7 +126,7 @@ class SegmentFile:
         self.note_end(expected, position)
 
     def _read(self, position: int, end: int) -> bytes:
-        """Return what begins at `position`, and all of the frame that does."""
+        """Return the bytes at `position`, at least the whole frame that begins there."""
         data = self._io.pread(self.fd, max(0, min(_CHUNK_BYTES, end - position)), position)
         size = frame_bytes(data, 0)
         if size is not None and len(data) < size <= end - position:
@@ -152,7 +152,7 @@ class SegmentFile:
             position += size
 
     def last_frame(self, position: int, end: int) -> Frame:
-        """Return the last frame before `end`; one begins at `position`."""
+        """Return the last frame before `end`; `position` is the start of some frame."""
         last = max((each[0] for each in self.walk(position, end)), default=position)
         frame = self._frame_at(last, end)
         if frame is None or frame.end != end:
@@ -160,7 +160,7 @@ class SegmentFile:
         return frame
 
     def place_before(self, offset: int) -> int:
-        """Return where a frame begins that is not after that of `offset`."""
+        """Return the position of a frame at or before that of `offset`."""
         return self._places[bisect_right(self._places, offset, key=_offset) - 1][1]
 
     def frame_with(self, offset: int, end: int) -> Frame:
@@ -168,7 +168,7 @@ class SegmentFile:
         return self._first(offset, end)[0]
 
     def _first(self, offset: int, end: int) -> tuple[Frame, bytes]:
-        """Return the frame with `offset`, and what was read from its beginning on."""
+        """Return the frame with `offset`, and the bytes read from its start on."""
         position = self.ends.get(offset)
         if position is not None:
             data = self._read(position, end)
@@ -178,7 +178,7 @@ class SegmentFile:
         return self._find(offset, end), b""
 
     def _find(self, offset: int, end: int) -> Frame:
-        """Return the frame with `offset`, wherever headers before it are damaged."""
+        """Return the frame with `offset`, even if headers before it are damaged."""
         position = self.place_before(offset)
         while True:
             position = self._walk_to(offset, position, end)
@@ -192,7 +192,7 @@ class SegmentFile:
             position = frame.position if frame.position > position else frame.end
 
     def _walk_to(self, offset: int, position: int, end: int) -> int:
-        """Return where a frame begins that says it has `offset`, or the last before damage."""
+        """Return the start of the frame whose header claims `offset`, or the last before damage."""
         expected: int | None = None
         for place, base, count, _ in self.walk(position, end):
             if expected not in (None, base) or base > offset:
@@ -205,7 +205,7 @@ class SegmentFile:
         return position
 
     def search(self, position: int, end: int) -> Iterator[Frame]:
-        """Yield the frames that verify anywhere from `position` on, wherever they begin."""
+        """Yield the frames that verify anywhere after `position`, at any alignment."""
         while position < end:
             data = self._io.pread(self.fd, min(_CHUNK_BYTES, end - position), position)
             at = 0
@@ -215,7 +215,7 @@ class SegmentFile:
                 frame = self._frame_at(begins, end) if found >= MAGIC_AT else None
                 if frame is not None:
                     yield frame
-            # A magic may lie across the border of two chunks.
+            # A magic may cross the border of two chunks.
             step = len(data) - MAGIC_AT - len(MAGIC)
             if step <= 0:
                 return
@@ -236,9 +236,9 @@ class SegmentFile:
         return frame
 
     def scan(self, position: int, expected: int, previous: int) -> Iterator[Frame]:
-        """Yield the frames from `position` on that verify and follow on each other.
+        """Yield the consecutive frames from `position` on that verify.
 
-        To be used where no tail has the end: the last frame yielded is the last whole one.
+        Used if no tail has the end: the last frame yielded is the last whole one.
         """
         end = self.length
         data, data_at = b"", position
@@ -256,7 +256,7 @@ class SegmentFile:
             position, expected, previous = frame.end, frame.stop, frame.crc
 
     def garbage_after(self, position: int, end: int) -> int:
-        """Return how many bytes after `position` lie before nothing but zeros."""
+        """Return how many bytes after `position` come before the final zeros."""
         garbage, reading = 0, position
         while reading < end:
             data = self._io.pread(self.fd, min(_CHUNK_BYTES, end - reading), reading)
@@ -294,7 +294,7 @@ def _check_version(header: bytes, file: str) -> None:
 
 
 def owner(log_id: UUID, topic_id: UUID, partition: int) -> bytes:
-    """Return what all headers of a partition's segments have in common."""
+    """Return the part that the headers of all segments of a partition share."""
     return _OWNER.pack(partition, log_id.bytes, topic_id.bytes)
 
 

@@ -31,7 +31,7 @@ _encode = msgspec.msgpack.Encoder().encode
 def shortened(
     frame: Frame, count: int, kind: ValueKind, seed: int, chain: bytes | None
 ) -> tuple[bytes, int]:
-    """Return the first `count` records of a frame as one that takes its place, and their time.
+    """Return a frame with only the first `count` records of another one, and their timestamp.
 
     `chain` is the chain's value after them, in a topic with a proof.
     """

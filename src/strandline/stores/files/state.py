@@ -1,4 +1,4 @@
-"""What a partition's manifest and tail say together at one moment."""
+"""The state of a partition, from its manifest and tail together."""
 
 from bisect import bisect_right
 from typing import Any, NamedTuple
@@ -7,7 +7,7 @@ from strandline.stores.files.manifest import Manifest, StoredSegment
 from strandline.stores.files.tail import End
 from strandline.values import Marks, Offset
 
-# What makes a named tuple by name is slow, and one is made for each look.
+# Calling a named tuple's class is slow, and each look makes one.
 _new: Any = tuple.__new__
 
 
@@ -19,7 +19,7 @@ class State(NamedTuple):
     position: int
     marks: Marks
     last_us: int
-    #: Of the records in the last segment.
+    #: The size of the records in the last segment.
     active_bytes: int
     #: The checksum of the last frame.
     crc: int
@@ -31,7 +31,7 @@ class State(NamedTuple):
 
     @property
     def size_bytes(self) -> int:
-        """Of the records stored here."""
+        """The size of the records stored here."""
         sealed = sum(each.size_bytes for each in self.manifest.segments[:-1])
         return sealed + self.active_bytes - self.manifest.trimmed_bytes
 
@@ -48,10 +48,10 @@ class State(NamedTuple):
 
 
 def agrees(manifest: Manifest, end: End) -> bool:
-    """Whether an end can be of the last segment that the manifest names, at any time.
+    """Whether an end can be that of the manifest's last segment, at any time.
 
-    Between the manifest of a new segment and the tail that goes with it, the end is that
-    of the segment before. Any other disagreement means that one of the two files is an
+    Between the manifest of a new segment and its first tail, the end is that of the
+    segment before. Any other disagreement means that one of the two files is an
     older copy. See design 0072.
     """
     active = manifest.segments[-1]
@@ -61,7 +61,7 @@ def agrees(manifest: Manifest, end: End) -> bool:
 
 
 def state_at(manifest: Manifest, end: End, durable: int, known_durable: int) -> State:
-    """Return the state of a partition that ends so, durable up to either of two marks."""
+    """Return the state of a partition with this end, durable up to the higher of two marks."""
     low = max(end.low, manifest.low)
     durable = max(low, manifest.segments[-1].base, min(max(durable, known_durable), end.next))
     marks = Marks(Offset(low), Offset(end.next), Offset(durable))

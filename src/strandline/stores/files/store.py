@@ -79,12 +79,12 @@ _EMPTY = Marks(Offset(0), Offset(0), Offset(0))
 class FileStore:
     """Implements Store. A child of a fork cannot use it.
 
-    `mode="write"` creates the directory; the other modes need a log. Any number of
-    processes of one machine may write at the same time, unless one of them requests to be
-    `exclusive`: it then keeps each partition that it has once written to. A process
-    that finds a partition held until `lock_timeout_s` is over gets UnavailableError, or,
-    with `take_over`, the partition: the other one can write to it no more.
-    `compression` packs frames of columns. A segment ends at about `segment_bytes`.
+    `mode="write"` creates the directory; the other modes need an existing log. Any number
+    of processes of one machine may write at the same time, unless one of them is
+    `exclusive`: it keeps each partition that it has once written to. A process that finds
+    a partition held until `lock_timeout_s` is over gets UnavailableError, or, with
+    `take_over`, takes the partition over: the other process can no longer write to it.
+    `compression` compresses frames of columns. A segment ends at about `segment_bytes`.
     """
 
     capabilities: Capabilities = Capabilities(
@@ -200,12 +200,12 @@ class FileStore:
             remove_directory(self._root.io, self._root.move_dropped(topic.directory))
         self._watches.notify_topic_dropped(topic)
         self._lanes.close_topic(topic)
-        # A reader may have opened some again until they were removed.
+        # A reader may have opened some again before they were removed.
         topic.close_files()
 
     @translated
     def _remove_remains(self) -> None:
-        """Remove what is left of topics whose drop or creation was cut short by a crash."""
+        """Remove what a crash left of topics that were being dropped or created."""
         if self._remains():
             with self._root.changing():
                 for directory in self._remains():
@@ -232,7 +232,7 @@ class FileStore:
         except FullError:
             if not is_internal_name(topic.topic.name) or not self._root.reserve.release():
                 raise
-            # What consumers note of themselves.
+            # What consumers store about themselves.
             return self.append(topic, partition, request, level, timeout_s, may_wait=may_wait)
         except ClosedError as error:
             self._root.check_open()
@@ -242,7 +242,7 @@ class FileStore:
             raise dropped(topic.topic) from error
 
     def shortcut(self, topic: TopicEntry, partition: int) -> Shortcut | None:
-        """Return the short way of events into a partition, if it has one. See Shortcut."""
+        """Return the fast path for events of a partition, if it has one. See Shortcut."""
         lane = topic.lanes.get(partition)
         return None if lane is None or lane.store.compiled is None else lane
 
@@ -328,12 +328,12 @@ class FileStore:
 
     @translated
     def trim(self, topic: TopicEntry, partition: int, low: int) -> Trimmed:
-        # What is no longer kept was handled, also after a crash: so say cursors that are durable.
+        # Durable cursors first: after a crash, they must show that trimmed records were handled.
         self._keys.sync(topic)
         lane = self._lanes.lane(topic, partition)
         trimmed = trim(lane.store, low)
         if lane.store.place.reserve.is_scarce():
-            # It releases the segment that it synced last.
+            # This releases the segment that was synced last.
             lane.sync()
         return trimmed
 
@@ -359,7 +359,7 @@ class FileStore:
         if self.mode is not Mode.READ:
             self._lanes.lane(topic, partition).sync()
             return
-        # A sync changes no byte. The mark stays as it is.
+        # A sync changes no byte. The mark stays unchanged.
         files = topic.partitions[partition]
         try:
             Syncing(files, None).sync()

@@ -1,10 +1,10 @@
-"""Beginning an epoch: the only way in which a partition comes to a new owner for good.
+"""Beginning an epoch: the only way in which a partition permanently gets a new owner.
 
-An epoch is claimed by making its tail file, which fails if another process has. Then the
-tails of all epochs before it are fenced, so that no writer of theirs acknowledges
-anything any more; only then is the last end read, the old segment synced and sealed
-there, a new one made, and the new epoch's manifest published. A process that is stopped in
-the middle and goes on later finds its own tail fenced.
+A process claims an epoch by creating its tail file, which fails if another process has. It
+then fences the tails of all earlier epochs, so that their writers acknowledge nothing any
+more. Only then it reads the last end, syncs the old segment and seals it there, makes a
+new one, and publishes the new epoch's manifest. A process that is suspended in the middle
+and continues later finds its own tail fenced.
 """
 
 import contextlib
@@ -57,7 +57,7 @@ from strandline.stores.files.tail import (
 from strandline.stores.open_file import OpenFile
 from strandline.values import CorruptError, UnavailableError
 
-#: How much space is reserved ahead at least and at most.
+#: The minimum and maximum of the space reserved ahead.
 RESERVE_MIN_BYTES = 16 * 1024
 RESERVE_MAX_BYTES = 1024 * 1024
 
@@ -65,7 +65,7 @@ _logger = logging.getLogger("strandline")
 
 
 class OwnedEpoch(NamedTuple):
-    """What the present owner of an epoch works with."""
+    """What the current owner of an epoch works with."""
 
     manifest: Manifest
     tail: OpenFile
@@ -73,31 +73,31 @@ class OwnedEpoch(NamedTuple):
     seed: int
     end: End
     durable: Durable
-    #: Bytes of a torn write that the epoch before it ended with.
+    #: Bytes of a torn write at the end of the previous epoch.
     torn_bytes: int = 0
     #: Whether that epoch lost records that had been durable.
     is_damaged: bool = False
 
 
 class _Inherited(NamedTuple):
-    """What an epoch finds when it begins."""
+    """What a new epoch takes over from the previous one."""
 
     manifest: Manifest
     #: The last segment, as far as it is kept.
     sealed: StoredSegment
     next: int
     last_us: int
-    #: What was written above the durable mark to a file that did not sync, or above
-    #: what the tail has.
+    #: Frames above the durable mark in a file whose sync failed, or above the end in
+    #: the tail.
     copied: tuple[Frame, ...] = ()
     copied_bytes: int = 0
-    #: Whether readers may have seen what is copied.
+    #: Whether readers may have seen the copied frames.
     are_copied_visible: bool = False
     torn_bytes: int = 0
     is_damaged: bool = False
 
     def fence(self, number: int) -> Fence:
-        """Return where the epoch ends for readers, until the new one is there."""
+        """Return where the old epoch ends for readers until the new one is published."""
         if self.copied and self.are_copied_visible:
             return Fence(number, self.next, self.copied[-1].end)
         assert self.sealed.end is not None
@@ -124,7 +124,7 @@ class _Succession:
         number, tail = self._claim()
         old = self._place.load_manifest()
         self._fence(range(old.epoch.number if old is not None else 0, number), number)
-        # Again: the owner of an epoch in between may have published it by now.
+        # Read again: the owner of an epoch in between may have published it by now.
         old = self._place.load_manifest()
         inherited = None if old is None else self._inherit(old, number)
         owned = self._publish(number, tail, inherited)
@@ -144,7 +144,7 @@ class _Succession:
                 path = self._place.path(tail_name(number))
                 make = partial(OpenFile, self._io, path, "create_new")
                 tail = self._place.reserve.spend(make)
-                # Not written: another process may have fenced it already.
+                # Extended without writing: another process may have fenced it already.
                 self._io.truncate(tail.fd, TAIL_BYTES)
                 return number, tail
 
@@ -182,7 +182,7 @@ class _Succession:
             seed = self._place.tail_seed(old.epoch.number)
             tail = Tail(None, None, None) if file is None else read_tail(self._io, file.fd, seed)
             if self._is_older(old, tail.end):
-                # A fenced writer had looked at its lock before, and began another segment since.
+                # A fenced writer had checked its lock before, and has begun another segment since.
                 return self._inherit(self._newer(old), number)
             durable = tail.durable
             if durable is not None and durable.is_failed:
@@ -194,7 +194,7 @@ class _Succession:
         return inherited
 
     def _is_older(self, manifest: Manifest, end: End | None) -> bool:
-        """Whether the end is of a later manifest: its segment may not be in this one."""
+        """Whether the end belongs to a later manifest: its segment may be missing in this one."""
         return end is not None and end.generation > manifest.generation
 
     def _newer(self, old: Manifest) -> Manifest:
@@ -207,7 +207,7 @@ class _Succession:
         return newest
 
     def _after_sync(self, old: Manifest, file: OpenFile | None, tail: Tail) -> _Inherited:
-        """Return what there is up to the end, all of it durable."""
+        """Return everything up to the end, once it is durable."""
         end = tail.end
         if end is not None and end.boot == self._io.boot_id() and agrees(old, end):
             return self._after_tail_end(old, file, tail, end)
@@ -228,10 +228,10 @@ class _Succession:
     def _after_tail_end(
         self, old: Manifest, file: OpenFile | None, tail: Tail, end: End
     ) -> _Inherited:
-        """Return what there is up to the tail's end, and whole frames that follow on it.
+        """Return everything up to the tail's end, and whole frames that follow it.
 
-        These are left by a crash, or the tail is an older copy. They are copied, and no
-        reader sees them before they are: a fenced writer may still write over them.
+        Such frames were left by a crash, or the tail is an older copy. They are copied before
+        readers see them, because a fenced writer may still overwrite them in place.
         """
         if end.segment != old.active.number:
             end = end._replace(segment=old.active.number, position=FRAMES_AT, crc=0, size_bytes=0)
@@ -249,7 +249,7 @@ class _Succession:
         try:
             self._io.sync(self._files.segment(old, old.active).fd)
         except OSError:
-            # A second try may succeed although the frames are lost: the next one copies them.
+            # Another sync may succeed although frames are lost: the next one copies them.
             if file is not None:
                 mark = last_certain(known, old.active.number, old)
                 seed = self._place.tail_seed(old.epoch.number)
@@ -361,7 +361,7 @@ class _Succession:
         return file, len(content), crc
 
     def _tidy(self, manifest: Manifest, old: Manifest | None) -> None:
-        """Remove the files of earlier epochs that are no longer needed."""
+        """Remove files of earlier epochs that are no longer needed."""
         number = manifest.epoch.number
         names = self._io.list(self._place.directory)
         gone = [manifest_name(each) for each in epochs_in(names, MANIFEST) if each < number]
@@ -376,7 +376,7 @@ class _Succession:
 
 
 def make_segment(io: Io, path: str, content: bytes, reserve: DiskReserve | None = None) -> OpenFile:
-    """Return a new segment file that begins with `content`, durable with its name."""
+    """Return a new segment file that begins with `content`; it and its name are durable."""
     make = partial(_make_segment, io, path, content)
     return make() if reserve is None else reserve.spend(make)
 
@@ -388,7 +388,7 @@ def _make_segment(io: Io, path: str, content: bytes) -> OpenFile:
         io.preallocate(file.fd, max(RESERVE_MIN_BYTES, len(content)))
         io.pwrite(file.fd, content, 0)
         io.sync(file.fd)
-        # Before a manifest names it: that name may reach the disk before this one.
+        # Before a manifest names it: the manifest may reach the disk before this file's name.
         io.sync_directory(os.path.dirname(path))
     except BaseException:
         file.close()
@@ -397,7 +397,7 @@ def _make_segment(io: Io, path: str, content: bytes) -> OpenFile:
 
 
 def report_losses(owned: OwnedEpoch, directory: str) -> None:
-    """Log what a writer before us has left torn or damaged."""
+    """Log what the previous writer left torn or damaged."""
     end = owned.end.next
     if owned.torn_bytes:
         torn = owned.torn_bytes
@@ -407,7 +407,7 @@ def report_losses(owned: OwnedEpoch, directory: str) -> None:
 
 
 def rolled(files: PartitionFiles, manifest: Manifest, head: Head) -> Manifest:
-    """Return the manifest with its last segment ended at the head, and a new one."""
+    """Return a manifest whose last segment ends at the head, followed by a new one."""
     sealed = msgspec.structs.replace(
         manifest.active,
         end=head.next,

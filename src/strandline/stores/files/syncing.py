@@ -1,4 +1,4 @@
-"""Making a partition durable, from any process, and remembering how far it is."""
+"""Makes a partition durable, from any process, and stores the durable mark."""
 
 import contextlib
 from collections.abc import Collection, Iterator
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from strandline._core.core import GroupCommit
 
 _TRIES = 3
-#: Of a packed end: what stays as long as nothing but frames is written.
+#: The part of a packed end that stays equal as long as only frames are written.
 _SAME = slice(4, 32)
 
 
 @contextlib.contextmanager
 def failing(files: PartitionFiles) -> Iterator[None]:
-    """Raise FailedError in place of the OSError of a sync that failed."""
+    """Replace the OSError of a failed sync with FailedError."""
     try:
         yield
     except OSError as error:
@@ -44,9 +44,9 @@ def failing(files: PartitionFiles) -> Iterator[None]:
 
 
 class MarkListener(Protocol):
-    """Passes on how far a partition is written, or durable."""
+    """Notifies waiters of how far a partition is written, or durable."""
 
-    #: Empty while nothing is watched.
+    #: Empty while no reader watches.
     partitions: Collection[object]
 
     def __call__(self, files: PartitionFiles, end: int, *, durable_only: bool) -> None: ...
@@ -57,7 +57,7 @@ class UnsettledError(UnavailableError):
 
 
 class LastSync(NamedTuple):
-    """Where a sync was."""
+    """The place of the last sync."""
 
     manifest: Manifest
     segment: SegmentFile
@@ -76,10 +76,10 @@ class Syncing:
     ) -> None:
         self._files = files
         self._io = files.place.io
-        #: None for a reader, which writes no mark.
+        #: None for a reader, which does not write marks.
         self._notify = notify
         self._last: LastSync | None = None
-        #: What syncs in place of Python, where the last sync was.
+        #: The core's replacement for repeated syncs of the same segment.
         self._commit = commit
 
     def sync(self) -> None:
@@ -104,17 +104,17 @@ class Syncing:
                 with contextlib.suppress(OSError):
                     self._arm()
                 return
-        raise UnsettledError("a change of hands was cut short, open the log for writing to end it")
+        raise UnsettledError("a take-over was interrupted, open the log for writing to finish it")
 
     def check_tail(self) -> None:
-        """Raise OSError if a first sync could not open the tail, to note how far it came."""
+        """Raise OSError if a first sync could not open the tail to store its mark."""
         state = None if self._last is not None else self._files.look()
         if state is not None and state.marks.durable < state.marks.high:
             with contextlib.suppress(FileNotFoundError):
                 OpenFile(self._io, self._files.place.path(state.manifest.tail), "write").close()
 
     def _follow(self, manifest: Manifest) -> None:
-        """Release a segment that the last sync was in, and that was removed since."""
+        """Release the segment of the last sync if it was removed since."""
         last = self._last
         if last is not None and last.manifest.active not in manifest.segments:
             self._synced(self._files.segment(manifest, manifest.active), manifest)
@@ -122,7 +122,7 @@ class Syncing:
                 self._arm()
 
     def _sync_again(self) -> bool:
-        """Sync where the last sync was, if nothing but frames has been written since."""
+        """Sync the segment of the last sync, if only frames were written since."""
         last = self._last
         if last is not None and self._commit is not None:
             return self._sync_by_core(self._commit, last)
@@ -144,7 +144,7 @@ class Syncing:
         return end.generation == manifest.generation and end.boot == self._io.boot_id()
 
     def _arm(self) -> None:
-        """Have the core sync where the last sync was, from now on."""
+        """Have the core do further syncs of the same segment."""
         last = self._last
         if self._commit is None or last is None:
             return
@@ -161,7 +161,7 @@ class Syncing:
         )
 
     def _sync_by_core(self, commit: "GroupCommit", last: LastSync) -> bool:
-        """Do what `_sync_again` does."""
+        """Do what `_sync_again` does, in the core."""
         self._check_not_failed()
         try:
             end = commit.sync()
@@ -184,7 +184,7 @@ class Syncing:
         self.note_durable(end.next)
 
     def _sync(self, segment: SegmentFile, manifest: Manifest, durable: Durable) -> bool:
-        """Sync; False if the epoch ended meanwhile, and what was covered is unknown."""
+        """Sync; False if the epoch ended meanwhile, and it is unknown what the sync covered."""
         self._check_not_failed()
         try:
             self._io.sync(segment.fd)
@@ -199,7 +199,7 @@ class Syncing:
             raise ClosedError("a sync has failed here before, open the log again")
 
     def note_durable(self, end: int) -> None:
-        """Note that everything before `end` is durable, and notify those who wait for it."""
+        """Record that everything before `end` is durable, and notify waiters."""
         self._files.note_durable(end)
         if self._notify is not None and self._notify.partitions:
             self._notify(self._files, end, durable_only=True)
@@ -207,7 +207,7 @@ class Syncing:
     def _note(
         self, segment: SegmentFile, manifest: Manifest, durable: Durable, *, is_failed: bool
     ) -> bool:
-        """Write into the tail how far it is durable, or that it is unknown.
+        """Write the durable mark into the tail, or that it is unknown.
 
         False if another process has begun a new epoch.
         """
@@ -216,7 +216,7 @@ class Syncing:
             newest = self._files.place.load_manifest()
             return newest is not None and newest.epoch == manifest.epoch
         tail, seed = synced.tail, synced.seed
-        # Another process may be writing its own mark; ours then follows with the next sync.
+        # Another process may be writing its own mark; then ours is written with the next sync.
         is_locked = self._notify is not None and self._io.try_lock(tail.fd)
         try:
             raw = self._io.pread(tail.fd, TAIL_BYTES, 0)
@@ -236,12 +236,12 @@ class Syncing:
 
     def _may_still_write(self, tail: OpenFile, seed: int, raw: bytes) -> bool:
         """Whether the writer of this tail may still write."""
-        # Read again if a writer was in the middle of it.
+        # Read again if the read overlapped with a write.
         end = unpack_end(seed, raw) or read_tail(self._io, tail.fd, seed).end
         return end is not None and end.boot == self._io.boot_id()
 
     def _synced(self, segment: SegmentFile, manifest: Manifest) -> LastSync | None:
-        """Return where the sync was; None if the tail of its epoch is gone."""
+        """Return the place of the sync; None if the tail of its epoch is gone."""
         last = self._last
         if last is not None and last.manifest is manifest and last.segment is segment:
             return last
@@ -260,7 +260,7 @@ class Syncing:
 
 
 def last_certain(known: Durable | None, segment: int, manifest: Manifest) -> Durable:
-    """Return what was durable for certain before a sync failed, marked as such."""
+    """Return what was certainly durable before a sync failed, marked as failed."""
     if known is not None and known.segment == segment:
         return known._replace(is_failed=True)
     last_us = 0 if known is None else known.last_us

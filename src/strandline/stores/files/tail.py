@@ -1,8 +1,8 @@
-"""The tail file of an epoch: where its partition ends now, what is durable, which epoch follows.
+"""The tail file of an epoch: the current end, the durable mark, and the next epoch.
 
-Three slots, each written by one `pwrite` and read together with the others by one
-`pread`; the core stores the first in shared memory. The file is never synced: a crash
-of a process leaves it as it was, and after a loss of power the frames have the same.
+It has three slots. Each is written by one `pwrite`, and one `pread` reads all of them; the
+core stores the first in shared memory. The file is never synced: the crash of a process
+leaves it intact, and after a power loss the frames hold the same information.
 """
 
 from struct import Struct
@@ -19,11 +19,11 @@ _CRC = Struct("<I")
 _pack_end, _pack_crc = _END.pack, _CRC.pack
 _crc = google_crc32c.extend
 _MAGIC = b"\xf5T"
-# What makes a named tuple by name is slow, and one is made for each look.
+# Calling a named tuple's class is slow, and each look makes one.
 _new: Any = tuple.__new__
 
 DURABLE_AT = 128
-# After the end, so that a reader of an end that a fenced writer wrote reads the fence, too.
+# After the end, so that a reader that sees a fenced writer's end reads the fence, too.
 FENCE_AT = 256
 WANTED_AT = 320
 TAIL_BYTES = 384
@@ -31,13 +31,13 @@ END_BYTES = 4 + _END.size
 NO_FENCE = bytes(4 + _FENCE.size)
 
 WANTED = b"\x01\0\0\0"
-"""What a process puts at WANTED_AT to ask for a lock that another keeps. See design 0121."""
+"""What a process writes at WANTED_AT to ask for a lock that another one keeps. See design 0121."""
 
 DROPPED = 0xFFFFFFFF
-"""A successor that is none: the topic was dropped."""
+"""Stands for a successor: the topic was dropped."""
 
 UNSEALED = 0xFFFFFFFFFFFFFFFF
-"""An end that the successor has not read yet."""
+"""Stands for an end that the successor has not read yet."""
 
 _TRIES = 50
 
@@ -45,9 +45,9 @@ _TRIES = 50
 class End(NamedTuple):
     """Where the partition ends. Written by the holder of the lock."""
 
-    #: The manifest's, so that readers know when to look at it again.
+    #: The manifest's generation, so that readers know when to read it again.
     generation: int
-    #: Which boot of the machine wrote it: after another, the end may be older than the frames.
+    #: The machine's boot id at the write: after a reboot, the end may be older than the frames.
     boot: bytes
     epoch: int
     segment: int
@@ -58,26 +58,26 @@ class End(NamedTuple):
     #: The checksum of the last frame.
     crc: int
     pid: int
-    #: Of the records in the last segment.
+    #: The size of the records in the last segment.
     size_bytes: int
 
 
 class Durable(NamedTuple):
-    """What is durable at least. Written under a lock on the tail file."""
+    """A lower bound of what is durable. Written under a lock on the tail file."""
 
-    #: Whether a sync has failed: no later one counts.
+    #: Whether a sync has failed: later ones do not count.
     is_failed: bool
     segment: int
     position: int
     next: int
     crc: int
     last_us: int
-    #: Of the records in the segment before `position`.
+    #: The size of the records in the segment before `position`.
     size_bytes: int
 
 
 class Fence(NamedTuple):
-    """The epoch that follows this one, and the end at which this one was sealed."""
+    """The epoch that follows, and the end at which this one was sealed."""
 
     epoch: int
     next: int = UNSEALED
@@ -85,7 +85,7 @@ class Fence(NamedTuple):
 
 
 class Tail(NamedTuple):
-    """A tail file as it was read; what is missing or damaged is None."""
+    """A tail file as read; missing or damaged slots are None."""
 
     end: End | None
     durable: Durable | None
@@ -100,7 +100,7 @@ def durable_at(end: End) -> Durable:
 
 
 def tail_seed(identity: bytes, epoch: int) -> int:
-    """Return where the checksums of an epoch's tail begin; `identity` is the partition's."""
+    """Return the seed of the checksums in an epoch's tail; `identity` is the partition's."""
     seed: int = google_crc32c.value(b"%s tail %d" % (identity, epoch))
     return seed
 
@@ -122,7 +122,7 @@ def pack_fence(seed: int, fence: Fence) -> bytes:
 
 
 def unpack(seed: int, stored: bytes) -> Tail:
-    """Return what is in a tail file."""
+    """Decode a tail file."""
     fence = _opened(_FENCE, seed, stored, FENCE_AT)
     return Tail(
         unpack_end(seed, stored),
@@ -132,7 +132,7 @@ def unpack(seed: int, stored: bytes) -> Tail:
 
 
 def unpack_end(seed: int, stored: bytes) -> End | None:
-    """Return what is in the first slot of a tail file."""
+    """Decode the first slot of a tail file."""
     body = stored[_CRC.size : END_BYTES]
     if len(body) < _END.size or body[:2] != _MAGIC:
         return None
@@ -143,18 +143,18 @@ def unpack_end(seed: int, stored: bytes) -> End | None:
 
 
 def unpack_durable(seed: int, stored: bytes) -> Durable | None:
-    """Return what is in the second slot of a tail file."""
+    """Decode the second slot of a tail file."""
     durable = _opened(_DURABLE, seed, stored, DURABLE_AT)
     return None if durable is None else Durable(bool(durable[1]), *durable[2:])
 
 
 def is_fenced(stored: bytes) -> bool:
-    """Whether there is anything in the third slot of a tail file."""
+    """Whether the third slot of a tail file is not empty."""
     return stored[FENCE_AT : FENCE_AT + len(NO_FENCE)] != NO_FENCE
 
 
 def read_tail(io: Io, fd: int, seed: int) -> Tail:
-    """Return a tail file's content, read again if a writer was in the middle of it."""
+    """Return a tail file's content, read again if it overlapped with a write."""
     tail = unpack(seed, io.pread(fd, TAIL_BYTES, 0))
     for _ in range(_TRIES):
         if tail.end is not None and tail.durable is not None:

@@ -1,4 +1,4 @@
-"""Finding a place in a partition by its time, in the frames alone."""
+"""Finds an offset by its timestamp, from the frames alone."""
 
 from strandline.stores.files.entries import entries_of
 from strandline.stores.files.partition import PartitionFiles
@@ -25,7 +25,7 @@ def offset_at(files: PartitionFiles, timestamp_us: int) -> Offset:
         for place, base, count, frame_us in segment.walk(FRAMES_AT, position):
             if base + count > marks.low and frame_us >= timestamp_us:
                 if before is not None:
-                    # Headers are not verified on the way: was this one really too early?
+                    # The search does not verify headers: check the frame that was too early.
                     segment.check(before, position)
                 return _in_frame(files, state, max(base, marks.low), timestamp_us)
             before = place

@@ -1,4 +1,4 @@
-"""The topics of a log: a directory for each, and a file in it that says what it is."""
+"""The topics of a log: a directory for each, with a file that describes it."""
 
 import contextlib
 import os
@@ -48,14 +48,14 @@ class _StoredTopic(msgspec.Struct, frozen=True):
     value_kind: ValueKind
     retention_age_s: int | None = None
     retention_bytes: int | None = None
-    #: Said before anything is removed: what has lost this file is damaged, not dropped.
+    #: Set before anything is removed: a topic without this file is damaged, not dropped.
     is_dropped: bool = False
     proof: bool = False
     limit_bytes: int | None = None
-    #: Left out where there is none, as what follows.
+    #: Left out if there is none, as are the fields below.
     schema: bytes | msgspec.UnsetType = msgspec.UNSET
     metadata: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
-    #: The names of files of keys, without their suffix, that have to be there.
+    #: The names, without suffix, of the key files that must exist.
     keys: tuple[str, ...] = ()
     earlier_partitions: tuple[EarlierPartitions, ...] | msgspec.UnsetType = msgspec.UNSET
 
@@ -68,16 +68,16 @@ class TopicEntry:
     settings: TopicSettings
     created_at_us: int
     directory: str
-    #: The file that says that there is this topic.
+    #: The file that declares the topic.
     path: str
     partitions: tuple[PartitionFiles, ...]
-    #: The files of keys that have to be there, as `fresh` found them.
+    #: The key files that must exist, as `fresh` read them.
     keys: frozenset[str] = frozenset()
-    #: The ways into its partitions that this process has opened.
+    #: The lanes of its partitions that this process has opened.
     lanes: "dict[int, Lane]" = field(default_factory=dict)
 
     def close_files(self) -> None:
-        """Close every file of its partitions: an open one keeps its space when it is removed."""
+        """Close every file of its partitions: a removed file that is open keeps its space."""
         for files in self.partitions:
             files.close_files()
 
@@ -88,19 +88,19 @@ class FileTopics:
     def __init__(self, root: Root) -> None:
         self._root = root
         self._io = root.io
-        # Everything about a topic but its retention stays as it is for good, and partitions
-        # are only added: an entry with more of them takes the place of the one before.
+        # Only settings such as retention change, and partitions are only added: an entry with
+        # more of them replaces the one before.
         self._entries: dict[UUID, TopicEntry] = {}
         self._by_name: dict[tuple[Tenant | None, str], TopicEntry] = {}
         self._names = TopicNames()
         self._extending = threading.Lock()
-        #: Of the topics that are known here; None if there may be others by now.
+        #: The version of the topics loaded here; None if there may be others by now.
         self._version: TopicsVersion | None = None
-        # The name of a damaged topic is unknown: no topic is certainly missing then.
+        # A damaged topic's name is unknown: then it is never certain that a topic is missing.
         self._damaged: CorruptError | None = None
 
     def find(self, tenant: Tenant | None, name: str) -> TopicEntry | None:
-        """Return the topic; CorruptError where it may be one whose name cannot be read."""
+        """Return the topic; CorruptError if it may be one whose name cannot be read."""
         entry = self._by_name.get((tenant, name))
         if entry is None or not self._io.exists(entry.path):
             self._look()
@@ -118,7 +118,7 @@ class FileTopics:
         return entry
 
     def fresh(self, entry: TopicEntry) -> TopicEntry | None:
-        """Return the topic with its retention and its keys as they are now.
+        """Return the topic with its current retention and keys.
 
         None if it was dropped.
         """
@@ -146,7 +146,7 @@ class FileTopics:
     # --- changes; the caller holds the lock for them ---
 
     def create(self, name: str, tenant: Tenant | None, settings: TopicSettings) -> TopicEntry:
-        """Return the new topic, or the one that is the same already."""
+        """Create the topic and return it, or return an equal one that exists."""
         self._look()
         entry = self._by_name.get((tenant, name))
         known = None if entry is None else self.fresh(entry)
@@ -163,7 +163,7 @@ class FileTopics:
         return made
 
     def change_settings(self, entry: TopicEntry, settings: TopicSettings) -> TopicEntry:
-        """Replace the settings of a topic, and make the partitions that it gains."""
+        """Replace the settings of a topic, and create added partitions."""
         added = range(entry.settings.partitions, settings.partitions)
         if added:
             self._make_partitions(entry.directory, added)
@@ -183,7 +183,7 @@ class FileTopics:
         self._version = self._root.topics_version()
 
     def list_key(self, entry: TopicEntry, key: str, *, is_there: bool) -> None:
-        """Note that the file of a key has to be there, or no more. Takes the lock itself."""
+        """List a key file as one that must exist, or remove it from the list. Takes the lock."""
         found = self.fresh(entry)
         if found is None or (key in found.keys) is is_there:
             return
@@ -194,7 +194,7 @@ class FileTopics:
                 self.store(replace(found, keys=changed))
 
     def remains(self) -> Sequence[str]:
-        """Return the directories of topics that were dropped, or never quite created."""
+        """Return the directories of topics that were dropped, or whose creation was interrupted."""
         names = self._io.list(self._root.topics)
         paths = (os.path.join(self._root.topics, name) for name in names)
         return [path for path in paths if self._is_remains(path)]
@@ -215,7 +215,7 @@ class FileTopics:
         if version is not None and version == self._version:
             return
         self._look_at_each()
-        # What changes meanwhile has another version.
+        # A change made meanwhile has another version.
         self._version = version if self._damaged is None else None
 
     def _look_at_each(self) -> None:
@@ -236,13 +236,13 @@ class FileTopics:
                     "a topic has lost the file that names it", file=directory, position=0
                 )
             except NotADirectoryError:
-                pass  # Nothing of ours.
+                pass  # Not a topic of ours.
             except CorruptError as error:
                 self._damaged = error
         self._name_all()
 
     def _name_all(self) -> None:
-        """Name each topic that is known: an interrupt, or another thread, may be in between."""
+        """Index each loaded topic by name: an interrupt, or another thread, may have intervened."""
         for entry in tuple(self._entries.values()):
             self._name(entry)
 
@@ -266,7 +266,7 @@ class FileTopics:
         if known is not None and known.topic.id == entry.topic.id:
             self._names.discard(*name)
             self._by_name.pop(name, None)
-        # Last: what is still here is forgotten by the next look.
+        # Last: the next look removes whatever is still here.
         self._entries.pop(entry.topic.id, None)
         entry.close_files()
 
@@ -277,7 +277,7 @@ class FileTopics:
         except FileNotFoundError:
             if not has_records(self._io, directory):
                 return None
-        # Unless it was created, and written to, in between.
+        # It may have been created, and written to, in between.
         return self._load(directory)
 
     def _load(self, directory: str) -> _StoredTopic:
@@ -317,7 +317,7 @@ class FileTopics:
         self._io.sync_directory(self._root.topics)
         self._make_partitions(directory, range(settings.partitions))
         self._io.mkdir(os.path.join(directory, KEYS))
-        # Before the topic is announced: its name may reach the disk before theirs.
+        # Before the topic is announced: its name may reach the disk before the partitions' names.
         self._io.sync_directory(directory)
         stored = _StoredTopic(
             *(topic.id, topic.name, topic.tenant, self._root.clock.now_us()),
@@ -334,14 +334,14 @@ class FileTopics:
     def _make_partitions(self, directory: str, numbers: Iterable[int]) -> None:
         for number in numbers:
             partition = os.path.join(directory, str(number))
-            # One that is there was left by a crash before the topic's file named it.
+            # An existing one was left by a crash before the topic's file named it.
             for path in (partition, os.path.join(partition, SEGMENTS)):
                 if not self._io.exists(path):
                     self._io.mkdir(path)
             self._io.sync_directory(partition)
 
     def _extended(self, stored: _StoredTopic, directory: str) -> TopicEntry:
-        """Return the topic with all of its partitions, those that were known as they were."""
+        """Return the topic with all its partitions; objects of known ones are kept."""
         with self._extending:
             known = self._entries.get(stored.id)
             fresh = self._entry(stored, directory)
@@ -357,7 +357,7 @@ class FileTopics:
             return known
 
     def store(self, entry: TopicEntry, *, is_dropped: bool = False) -> None:
-        """Put what the entry says in its file, durably."""
+        """Write the entry to its file, durably."""
         topic, settings = entry.topic, entry.settings
         stored = _StoredTopic(
             *(topic.id, topic.name, topic.tenant, entry.created_at_us),
@@ -377,7 +377,7 @@ class FileTopics:
 
 
 def has_records(io: Io, directory: str) -> bool:
-    """Whether a topic's directory holds any record, or what is left of one."""
+    """Whether a topic's directory holds any record, or remains of one."""
     try:
         for name in io.list(directory):
             segments = os.path.join(directory, name, SEGMENTS)
@@ -386,7 +386,7 @@ def has_records(io: Io, directory: str) -> bool:
                 if any(begins_with_frame(io, path) for path in paths):
                     return True
     except FileNotFoundError:
-        pass  # Another process removes it right now.
+        pass  # Another process is removing it.
     return False
 
 

@@ -1,4 +1,4 @@
-"""Removing the oldest records: exactly, by the low-water mark, and later by whole segments."""
+"""Removes the oldest records: at once by the low-water mark, and later by whole segments."""
 
 import contextlib
 from collections.abc import Sequence
@@ -20,12 +20,12 @@ def trim(store: PartitionWriter, low: int) -> Trimmed:
         if low > files.marks().low:
             _move(store, low)
         marks = files.marks()
-        # What lies below it in the first segment goes with that.
+        # Records below it in the first segment are released together with that segment.
         return Trimmed(marks, is_released=store.manifest.segments[0].base >= marks.low)
 
 
 def evict(store: PartitionWriter, before: int) -> Offset:
-    """Remove the segments whose records all lie before `before`; the marks stay."""
+    """Remove the segments that lie entirely before `before`; the marks do not change."""
     files = store.files
     state = files.look()
     if state is None or before <= state.local:
@@ -42,7 +42,7 @@ def evict(store: PartitionWriter, before: int) -> Offset:
         kept = manifest.segments[len(gone) :]
         store.keep_identities()
         local = max(state.local, kept[0].base)
-        # Damage is reported here, while the records are still there to be kept.
+        # Raise on damage here, while the records are still stored.
         anchor = value_before(files, state, local) if files.place.is_proved else None
         store.change(local=local, segments=kept, trimmed_bytes=0, anchor=anchor)
         _unlink(store, gone)
@@ -54,13 +54,13 @@ def _move(store: PartitionWriter, low: int) -> None:
     state = files.look()
     assert state is not None
     if low == state.marks.high and store.place.reserve.is_scarce():
-        # All of it: then the last segment can go, too.
+        # If all records go, the last segment can be removed, too.
         store.roll()
         manifest = store.manifest
         state = files.look()
         assert state is not None
     if low > state.marks.durable:
-        # Else a loss of power could leave an end before the low-water mark.
+        # Otherwise a power loss could leave an end before the low-water mark.
         store.make_durable()
     gone = [each for each in manifest.segments[:-1] if state.end_of(each)[0] <= low]
     kept = manifest.segments[len(gone) :]
@@ -69,13 +69,13 @@ def _move(store: PartitionWriter, low: int) -> None:
     position = state.end_of(kept[0])[1]
     first, trimmed_bytes = kept[0].base, 0
     if not gone and manifest.low > first:
-        # What was trimmed before has been counted before.
+        # Records trimmed earlier were counted then.
         first, trimmed_bytes = manifest.low, manifest.trimmed_bytes
     trimmed_bytes += files.size_between(manifest, first, low, position)
     anchor = manifest.anchor
     if files.place.is_proved and low > state.local:
         anchor = None
-        # What is damaged must not prevent trimming it; `verify` reports it.
+        # Damage must not prevent trimming; `verify` reports it.
         with contextlib.suppress(CorruptError):
             anchor = value_before(files, state, low)
     store.change(low=low, segments=kept, trimmed_bytes=trimmed_bytes, anchor=anchor)

@@ -1,4 +1,4 @@
-"""Hints of what any process appends: a change of the partition's directory."""
+"""Hints of appends by any process: a watch on the partition's directory."""
 
 import contextlib
 from collections.abc import Callable, Collection
@@ -13,15 +13,15 @@ from strandline.stores.files.root import Root
 from strandline.stores.files.topics import TopicEntry
 from strandline.values import DroppedError
 
-#: How long a writer only stores ends in shared memory after it has written one: lane_tail.c.
+#: How long after a write of the tail a writer only stores ends in shared memory: lane_tail.c.
 TOUCH_S = 0.0002
 
-# What makes a named tuple by name is slow, and one is made for each append.
+# Calling a named tuple's class is slow, and each append makes one.
 _new: Any = tuple.__new__
 
 
 class WatchedPlace(NamedTuple):
-    """A partition, and which of its ends is watched."""
+    """A partition, and which of its marks is watched."""
 
     files: PartitionFiles
     durable_only: bool
@@ -30,7 +30,7 @@ class WatchedPlace(NamedTuple):
 class FileWatches(Watches[WatchedPlace, TopicEntry]):
     """The watches of a log; implements MarkListener.
 
-    Segments lie elsewhere: the tail's change is what is noticed.
+    Segments are in another directory: only changes of the tail are noticed.
     """
 
     def __init__(self, root: Root) -> None:
@@ -38,11 +38,11 @@ class FileWatches(Watches[WatchedPlace, TopicEntry]):
         self._root = root
 
     def __call__(self, files: PartitionFiles, end: int, *, durable_only: bool) -> None:
-        """Pass on how far a partition is written, or durable."""
+        """Notify of how far a partition is written, or durable."""
         self.notify(_new(WatchedPlace, (files, durable_only)), end)
 
     def notify_topic_dropped(self, entry: TopicEntry) -> None:
-        """Pass on that a topic was dropped."""
+        """Notify that a topic was dropped."""
         self.notify_dropped(
             [WatchedPlace(files, only) for files in entry.partitions for only in (False, True)]
         )
@@ -50,17 +50,17 @@ class FileWatches(Watches[WatchedPlace, TopicEntry]):
     @translated
     def _file_changes(self) -> ChangeSource[WatchedPlace]:
         changes = FileChanges(self._root.io.file_watcher(), _path)
-        # No process shares the memory of a tail by another clock.
+        # Processes share the memory of a tail only with the system's clock.
         is_system = isinstance(self._root.clock, SystemClock)
         return TailChanges(changes, self._root.clock) if is_system else changes
 
 
 class TailChanges:
-    """Implements ChangeSource: reports a change, and the same partition once more a little later.
+    """Implements ChangeSource: reports a change, and the same partition again a little later.
 
-    A process that has a tail as shared memory writes it so that it is noticed, and for
-    TOUCH_S only stores ends in it, which no watcher notices. A look that comes later than that
-    sees these; an end that comes after it is written again. See design 0120.
+    A process with a tail in shared memory writes it once in a way that watchers notice, and for
+    the next TOUCH_S only stores ends in memory, which no watcher notices. A later look sees
+    those; an end stored after that time is written visibly again. See design 0120.
     """
 
     is_for_readers = True
@@ -69,9 +69,9 @@ class TailChanges:
         self._changes = changes
         self._monotonic = clock.monotonic
         self._places: set[WatchedPlace] = set()
-        #: When to look again; in the order of time, as each is due equally late.
+        #: When to look again, in the order of time: the delay is the same for all.
         self._due: dict[WatchedPlace, float] = {}
-        #: Whether a wait was interrupted: its notices are gone.
+        #: Whether a wait was interrupted, and lost its notifications.
         self._is_behind = False
         self.found: Final = changes.found
         self.wake: Final = changes.wake
@@ -109,7 +109,7 @@ class TailChanges:
     def _look_again(self, places: Collection[WatchedPlace]) -> None:
         at = self._monotonic() + TOUCH_S
         for place in places:
-            # Once more after the last notice: all before it is seen by the look that follows it.
+            # Once more after the last notification: that look sees all ends before it.
             self._due.pop(place, None)
             self._due[place] = at
 
@@ -136,10 +136,10 @@ def _path(place: WatchedPlace) -> str:
 
 
 class FileChanges(Generic[Place]):
-    """Implements ChangeSource for partitions of which a file changes with each append.
+    """Implements ChangeSource for partitions with a file that changes at each append.
 
-    `path_of` names that file, or the directory it is in: the file is cheaper where
-    other files in there change, too.
+    `path_of` names that file, or its directory: naming the file is cheaper if other files in
+    the directory change, too.
     """
 
     is_for_readers = True
@@ -147,7 +147,7 @@ class FileChanges(Generic[Place]):
     def __init__(self, file_watcher: FileWatcher, path_of: Callable[[Place], str]) -> None:
         self._file_watcher = file_watcher
         self._path_of = path_of
-        # Replaced and never changed: the thread that waits reads them without a lock.
+        # Replaced, never mutated: the waiting thread reads them without a lock.
         self._places: dict[str, frozenset[Place]] = {}
         self.found: Final = file_watcher.found
         self.wake: Final = file_watcher.wake
@@ -156,7 +156,7 @@ class FileChanges(Generic[Place]):
     def add(self, place: Place, /) -> None:
         path = self._path_of(place)
         self._places[path] = self._places.get(path, frozenset()) | {place}
-        # A path that is gone or not what it should be is reported by the next look.
+        # If the path is missing or wrong, the next look reports it.
         with contextlib.suppress(OSError):
             self._file_watcher.add(path)
 

@@ -1,4 +1,4 @@
-"""How a file log writes: what its maker chose."""
+"""How a file log writes: the choices of the code that opened it."""
 
 from dataclasses import dataclass
 
@@ -14,5 +14,5 @@ class WritingSettings:
     compression: Compression | None = None
     segment_bytes: int = 64 * 1024 * 1024
     lock_timeout_s: float = 10.0
-    #: Whether the core may have tails as shared memory.
+    #: Whether the core may map tails as shared memory.
     maps_tails: bool = False

@@ -1,4 +1,4 @@
-"""Where a log on JetStream is: the servers, its name, and how to be let in."""
+"""The address of a log on JetStream: servers, name, and credentials."""
 
 import os
 import re
@@ -22,13 +22,13 @@ _IN_URL: Final = frozenset({"replicas", "tls_ca", "tls_cert", "tls_key"})
 
 
 class NatsAddress(NamedTuple):
-    """What a URL and the options beside it say."""
+    """The parts of a URL and of the options given with it."""
 
     servers: list[str]
     log: str
-    #: What may be shown: without secrets.
+    #: The address without secrets, to show to people.
     shown: str
-    #: What the client takes to be let in.
+    #: The client's options for authentication.
     access: dict[str, Any]
     replicas: int | None
 
@@ -37,14 +37,14 @@ class NatsAddress(NamedTuple):
 
 
 def parse_address(url: str, **given: Any) -> NatsAddress:
-    """Return the address in a URL; InvalidError, without its secrets, if it is none."""
+    """Parse a URL; InvalidError, without its secrets, if it is not valid."""
     before, _, query = url.partition("?")
     found = _URL.fullmatch(before)
     hosts = found["hosts"].split(",") if found else []
     if found is None or not all(_HOST.fullmatch(each) for each in hosts):
         raise InvalidError(
-            f"this is no URL of a NATS server, use {_FORM} and write %40 for @ and %2F for / in a"
-            " password"
+            f"this is not a URL of a NATS server, use {_FORM} and write %40 for @ and %2F for / in"
+            " a password"
         )
     options = url_options(query, given, _IN_URL, "NATS server")
     log = found["log"] or LOG_DEFAULT

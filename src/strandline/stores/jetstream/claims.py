@@ -1,4 +1,4 @@
-"""Claims as values that the server lets expire, renewed while their holder lives."""
+"""Claims as values that expire on the server, renewed while their holder lives."""
 
 import contextlib
 import os
@@ -17,13 +17,13 @@ from strandline.stores.jetstream.keyed import KeyedStream
 from strandline.stores.jetstream.streams import LogNames
 from strandline.values import StrandlineError
 
-#: How long a claim outlives a process that was killed.
+#: How long a killed process's claim lasts.
 LEASE_S: Final = 10
 _RENEW_S: Final = LEASE_S / 4
 
 
 class ClaimHolder(msgspec.Struct, array_like=True, frozen=True):
-    """Who has a claim."""
+    """The holder of a claim."""
 
     pid: int
     host: str
@@ -52,7 +52,7 @@ class JetStreamClaims:
         self._keyed = keyed
         self._names = names
         self._value = msgspec.msgpack.encode(ClaimHolder(os.getpid(), host_name()))
-        # Reentrant: a claim that is collected is released while the lock is held.
+        # Reentrant: garbage collection may release a claim while the lock is held.
         self._lock = threading.RLock()
         self._held: dict[str, int] = {}
         self._ending: set[Future[int]] = set()
@@ -82,7 +82,7 @@ class JetStreamClaims:
                 self._connection.run(self._keyed.remove(subject, sequence + 1))
 
     def release_soon(self, subject: str) -> None:
-        """Release it, without waiting until that is done."""
+        """Release it, without waiting for the server."""
         sequence = self._forget(subject)
         if sequence is not None:
             with contextlib.suppress(StrandlineError):
@@ -127,7 +127,7 @@ class JetStreamClaims:
     def _keep_renewing(self) -> None:
         while not self._ended.wait(_RENEW_S):
             for subject in tuple(self._held):
-                # A server that does not answer is tried again.
+                # If a server does not answer, the next round tries again.
                 with contextlib.suppress(StrandlineError, ApiRefusedError):
                     self._renew(subject)
 
@@ -138,7 +138,7 @@ class JetStreamClaims:
             return
         renewed = self._run_put(subject, sequence)
         if renewed is None:
-            # It expired while the server was away; another process may have it now.
+            # It expired while the server was unavailable; another process may hold it now.
             renewed = self._run_put(subject, 0)
         if renewed is None:
             return

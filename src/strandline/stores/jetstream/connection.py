@@ -31,18 +31,18 @@ from strandline.values import InvalidError, StrandlineError, UnavailableError
 
 R = TypeVar("R")
 OnMessage: TypeAlias = Callable[[Msg], None]
-"""Is called with each message, and does not block."""
+"""Called with each message; must not block."""
 
-#: How long one request may take before it is sent again.
+#: How long to wait for an answer before a request is sent again.
 _REQUEST_S: Final = 5.0
 _PAUSE_MIN_S: Final = 0.02
 _PAUSE_MAX_S: Final = 0.5
-#: A server that is stopped keeps its connections: pings find out.
+#: A suspended server keeps its connections open: pings detect that.
 _PING_S: Final = 2
 _LOOK_S: Final = 0.25
-#: So many requests without an answer tell that a single server has no JetStream.
+#: After this many requests without an answer, a single server is taken to have no JetStream.
 _LOOKS: Final = 5
-#: How long the client may take to send what it has left.
+#: How long the client may take to send the rest.
 _END_S: Final = 2.0
 _API: Final = "$JS.API."
 _STATUS: Final = "Status"
@@ -50,13 +50,13 @@ _NO_RESPONDERS: Final = "503"
 _END_OF_BATCH: Final = "204"
 _NOT_FOUND: Final = "404"
 _BYTES_MAX: Final = 1 << 40
-#: What is said of a connection that is refused, and not of a server that is away.
+#: Parts of messages for a refused connection, as opposed to an unavailable server.
 _REFUSALS: Final = ("authorization", "certificate", "ssl", "tls")
 _NO_RIGHT: Final = re.compile(r"[Pp]ermissions [Vv]iolation for [Pp]ublish to \"([^\"]+)\"")
 
 
 class NatsTries:
-    """How often and how long one call goes on; on the connection's loop."""
+    """The retries of one call, and its time limit; used on the connection's loop."""
 
     def __init__(self, connection: "NatsConnection", limit_s: float) -> None:
         self._connection = connection
@@ -76,7 +76,7 @@ class NatsTries:
                 url=self._connection.url,
                 reason=str(reason),
             )
-        # Jitter: several that were refused together do not come back together.
+        # Jitter, so that calls that were refused together do not retry together.
         jitter = self._connection.clock.random_bytes(1)[0] / 255
         pause = min(self._pause_s * (0.5 + jitter), max(self.left_s, 0.001))
         await self._connection.pause(pause)
@@ -86,7 +86,7 @@ class NatsTries:
 class NatsConnection:
     """Sends requests and waits for their answers; reconnects by itself.
 
-    What is marked `async` belongs to its loop; `run` is for all other threads.
+    Call `async` methods only on its loop, and use `run` on other threads.
     """
 
     def __init__(
@@ -104,15 +104,15 @@ class NatsConnection:
         self.max_payload: int = 0
         self.version: tuple[int, int, int] = (0, 0, 0)
         self._answers: dict[str, asyncio.Future[Msg] | asyncio.Queue[Msg | None]] = {}
-        #: The subjects of what waits for an answer.
+        #: The subjects of requests that wait for an answer.
         self._asked: dict[str, set[str]] = {}
         self._numbers = itertools.count()
         self._inbox = ""
-        #: What the client has reported last, of the connection that is being made.
+        #: The last error that the client has reported while connecting.
         self._failure: Exception | None = None
         self._reconnecting: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
-        #: Rises with each connection that was lost: what was known before may be outdated.
+        #: Counts lost connections: what was cached before one may be outdated.
         self.losses: int = 0
         try:
             self.run(self._connect())
@@ -121,7 +121,7 @@ class NatsConnection:
             raise
 
     def run(self, work: Coroutine[Any, Any, R]) -> R:
-        """Return what the coroutine returns, run on the connection's loop."""
+        """Run the coroutine on the connection's loop, and return its result."""
         try:
             self.state.check()
         except StrandlineError:
@@ -133,11 +133,11 @@ class NatsConnection:
             raise refused(error, self.url) from error
 
     def start(self, work: Coroutine[Any, Any, R]) -> "Future[R]":
-        """Have a coroutine run on the connection's loop; this does not block."""
+        """Start a coroutine on the connection's loop; does not block."""
         return self._loop.start(work)
 
     def call(self, action: Callable[[], object]) -> None:
-        """Have the connection's loop call this; this does not block."""
+        """Call a function on the connection's loop; does not block."""
         self._loop.call(action)
 
     def close(self) -> None:
@@ -151,13 +151,13 @@ class NatsConnection:
     # --- on the loop ---
 
     def tries(self, limit_s: float | None = None) -> NatsTries:
-        """Return how long a call goes on trying; the limit of the call above counts, too."""
+        """Return the retries for a call; the time limit of the call above counts, too."""
         return NatsTries(
             self, left_patience_s(self.clock, self.patience_s) if limit_s is None else limit_s
         )
 
     async def pause(self, seconds: float) -> None:
-        """Let other work go on for a while."""
+        """Sleep without blocking the loop."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await asyncio.Event().wait()
@@ -180,19 +180,19 @@ class NatsConnection:
                 await tries.rest(error)
 
     async def api_once(self, name: str, payload: bytes) -> Any:
-        """Return JetStream's answer; LostError if none comes."""
+        """Return JetStream's answer; LostError if there is none."""
         return answer_of(await self.request(_API + name, payload))
 
     async def request(
         self, subject: str, payload: bytes, headers: Mapping[str, str] | None = None
     ) -> Msg:
-        """Return the answer to one message; LostError if none comes."""
+        """Return the answer to one message; LostError if there is none."""
         return await self.request_all([(subject, payload, headers)])
 
     async def request_all(
         self, messages: Sequence[tuple[str, bytes, Mapping[str, str] | None]]
     ) -> Msg:
-        """Send messages in order, and return the answer to the last; LostError if none comes."""
+        """Send messages in order, and return the answer to the last; LostError if there is none."""
         token = str(next(self._numbers))
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Msg] = loop.create_future()
@@ -211,12 +211,12 @@ class NatsConnection:
                 late.cancel()
             self._answers.pop(token, None)
             self._asked.pop(token, None)
-            # Lost while it was still being sent, it has an error that no one takes.
+            # Lost while being sent, it has an error that must be retrieved.
             if not future.cancel() and not future.cancelled():
                 future.exception()
 
     async def stream_of(self, subject: str, body: object) -> list[Msg]:
-        """Return all messages that a request for several brings; LostError if the end does not."""
+        """Return all messages of a multi-message answer; LostError if its end does not arrive."""
         token = str(next(self._numbers))
         queue: asyncio.Queue[Msg | None] = asyncio.Queue()
         self._answers[token] = queue
@@ -243,24 +243,24 @@ class NatsConnection:
     async def subscribe(self, subject: str, on_message: OnMessage) -> None:
         """Call `on_message` with each message of a subject, until `unsubscribe`.
 
-        Also after a reconnect.
+        Continues after a reconnect.
         """
         self._subscriptions[subject] = on_message, None
         if self._client is not None:
-            # Where that fails, the next connection brings it.
+            # If that fails, the next connection subscribes.
             with contextlib.suppress(nats.errors.Error, OSError):
                 await self._begin_subscription(self._client, subject)
                 await self._client.flush()
 
     async def unsubscribe(self, subject: str) -> None:
-        """Listen to a subject no more."""
+        """End a subscription."""
         _, subscription = self._subscriptions.pop(subject, (None, None))
         if subscription is not None:
             with contextlib.suppress(nats.errors.Error, OSError):
                 await subscription.unsubscribe()
 
     async def ask_all(self, subject: str, on_message: OnMessage) -> None:
-        """Ask every server, and call `on_message` with each answer."""
+        """Send a request to every server, and call `on_message` with each answer."""
         inbox = f"{self._inbox}.all"
         await self.subscribe(inbox, on_message)
         await self._send(subject, b"{}", None, inbox)
@@ -294,12 +294,12 @@ class NatsConnection:
             async with asyncio.timeout(self._connect_timeout_s):
                 await self._dial()
         except (nats.errors.Error, OSError) as error:
-            # The client tries again until the time is up, also what can never succeed.
+            # The client retries until the time is up, even if that can never succeed.
             is_late = isinstance(error, TimeoutError) and self._failure is not None
             raise self._unreachable(self._failure if is_late else error) from error
 
     async def _dial(self) -> None:
-        """Make a connection with everything that the last one had."""
+        """Connect, and restore the subscriptions of the last connection."""
         client = Client()
         failures: list[Exception] = []
 
@@ -332,7 +332,7 @@ class NatsConnection:
             for subject in tuple(self._subscriptions):
                 await self._begin_subscription(client, subject)
             if not client.is_connected:
-                # It broke before it was ours, and its end was not taken for a loss.
+                # It broke before we registered it, so its end was not noticed as a loss.
                 raise nats.errors.ConnectionClosedError
         except BaseException as error:
             await _end(client)
@@ -354,7 +354,7 @@ class NatsConnection:
         self._subscriptions[subject] = on_message, await client.subscribe(subject, cb=pass_on)
 
     def _refuse(self, reason: str) -> None:
-        """Have requests fail that the user has no right to send: they get no answer."""
+        """Fail requests that the user has no right to send, because these get no answer."""
         found = _NO_RIGHT.search(reason)
         if found is None:
             return
@@ -370,7 +370,7 @@ class NatsConnection:
                 )
 
     def _lose(self, client: Client) -> None:
-        """Connect again, unless that is over; what was asked on this connection is lost."""
+        """Reconnect, unless closed; requests on the lost connection fail."""
         if client is not self._client:
             return
         self._client = None
@@ -384,7 +384,7 @@ class NatsConnection:
             self._reconnecting = asyncio.ensure_future(self._reconnect(client))
 
     async def _watch(self, client: Client) -> None:
-        """Notice an end that the client does not report: its own close may have been cancelled."""
+        """Detect an end that the client does not report, because its own close was cancelled."""
         while client is self._client:
             await self.pause(_LOOK_S)
             if not client.is_connected:
@@ -410,7 +410,7 @@ class NatsConnection:
             word in reason.lower() for word in _REFUSALS
         ):
             return InvalidError(
-                "the server does not let this user in, check user, password and TLS",
+                "the server refuses this user, check user, password and TLS",
                 url=self.url,
                 reason=reason,
             )
@@ -449,7 +449,7 @@ class NatsConnection:
                     raise
                 await tries.rest(error)
             except LostError as error:
-                # A cluster does not answer until it has elected a leader, either.
+                # A cluster without an elected leader does not answer either.
                 if number == _LOOKS and not self._is_cluster:
                     raise no_jetstream(self.url) from error
                 await tries.rest(error)
@@ -458,7 +458,7 @@ class NatsConnection:
 
     @property
     def _is_cluster(self) -> bool:
-        """Whether the server has named others."""
+        """Whether the server has announced other servers."""
         return self._client is not None and len(self._client.servers) > 1
 
 
@@ -468,17 +468,17 @@ def _give_up(waiting: "asyncio.Future[Msg]") -> None:
 
 
 async def _end(client: Client) -> None:
-    """Close a client; what a server that is stopped does not take is thrown away."""
+    """Close a client; what a suspended server does not accept is discarded."""
     with contextlib.suppress(nats.errors.Error, OSError):
         async with asyncio.timeout(_END_S):
             await client.close()
-    transport: Any = client._transport  # noqa: SLF001 - A close that was cancelled leaves it open.
+    transport: Any = client._transport  # noqa: SLF001 - A cancelled close leaves it open.
     if transport:
         transport._io_writer.transport.abort()  # noqa: SLF001 - Its own close waits for the server.
 
 
 def answer_of(message: Msg) -> Any:
-    """Return what JetStream answered; LostError for no one there, ApiRefusedError for an error."""
+    """Return JetStream's answer; LostError without a responder, ApiRefusedError for an error."""
     status = (message.headers or {}).get(_STATUS)
     if status == _NO_RESPONDERS:
         raise NotSentError("no JetStream for this user, or no leader of its cluster, answers")

@@ -1,4 +1,4 @@
-"""What JetStream's errors mean to the caller of a log."""
+"""Translates JetStream's errors for the caller of a log."""
 
 from typing import Any, Final
 
@@ -11,16 +11,16 @@ WRONG_LAST_SEQUENCE: Final = frozenset({10071, 10164})
 #: A batch whose messages did not all arrive; nothing of it was stored.
 BATCH_INCOMPLETE: Final = frozenset({10176, 10211})
 _NO_JETSTREAM: Final = frozenset({10039, 10076})
-#: Of the server, the account or the stream.
+#: A limit of the server, the account or the stream was reached.
 _FULL: Final = frozenset({10002, 10023, 10026, 10028, 10047, 10077, 10120, 10122})
 _NO_PEERS: Final = frozenset({10005, 10074, 10052})
-#: What such an answer says if there are enough servers, and one of them is away.
+#: In such an answer: there are enough servers, but one of them is unavailable.
 _OFFLINE: Final = "offline"
 _BUSY: Final = 503
 
 
 class ApiRefusedError(Exception):
-    """What JetStream's interface answered instead of doing something."""
+    """JetStream's API answered with an error."""
 
     def __init__(self, error: dict[str, Any]) -> None:
         self.code: Final = int(error.get("err_code", 0))
@@ -30,14 +30,14 @@ class ApiRefusedError(Exception):
 
     @property
     def is_passing(self) -> bool:
-        """Whether the same request may succeed in a moment, such as after an election."""
+        """Whether the same request may succeed soon, for example after an election."""
         if self.code in _NO_PEERS:
             return _OFFLINE in self.reason
         return self.status == _BUSY and self.code not in _NO_JETSTREAM | _FULL
 
 
 def refused(error: ApiRefusedError, url: str) -> StrandlineError:
-    """Return the error of a log for an answer that no caller expects."""
+    """Return our error for an answer that no caller expects."""
     if error.code in _NO_JETSTREAM:
         return no_jetstream(url)
     if error.code in _FULL:

@@ -1,4 +1,4 @@
-"""What a NATS server has for a log, what it lacks, and what to do about it."""
+"""Checks what a NATS server has or lacks for a log, and what to do about it."""
 
 import os
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ _CONNECT_S: Final = 10.0
 
 
 def examine(url: str) -> Iterator[Examined]:
-    """Yield what is found on the server that a URL names. Nothing is changed there."""
+    """Yield findings about the server of a URL. Changes nothing there."""
     try:
         address = parse_address(url)
         connection = NatsConnection(

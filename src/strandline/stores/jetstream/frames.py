@@ -1,4 +1,4 @@
-"""Frames: the records that one append or several bring to a partition, as one message."""
+"""Frames: the records of one or several appends to a partition, as one message."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -12,21 +12,21 @@ from strandline.values import CorruptError, ValueKind
 
 #: The first byte of each frame.
 _FORMAT: Final = b"\x01"
-#: What a frame counts besides its values, at most, and what each record does.
+#: Upper bounds of a frame's size besides its values, and of each record's.
 _FRAME_BYTES: Final = 512
 _RECORD_BYTES: Final = 128
 
 
 class MessageFrame(msgspec.Struct, array_like=True, frozen=True):
-    """What one message holds."""
+    """The content of one message."""
 
-    #: No other write has it: it tells whether a message whose answer was lost is there.
+    #: Unique to one write: shows whether a message whose answer was lost was stored.
     id: bytes
     #: The offset of the first record.
     start: int
-    #: What all records before this frame count, also those that are gone.
+    #: The size of all records before this frame, also of removed ones.
     bytes_before: int
-    #: The sequence of the last frame with identities, this one or an earlier one; 0 for none.
+    #: The sequence of the last frame with identities up to this one; 0 for none.
     identity_sequence: int
     records: list[FrameRecord]
     identities: list[FrameIdentity]
@@ -50,19 +50,19 @@ _decoder: Final = msgspec.msgpack.Decoder(MessageFrame)
 
 
 def decode_frame(message: StoredMessage, stream: str) -> MessageFrame:
-    """Return the frame of a message; CorruptError if it is none."""
+    """Decode a message; CorruptError if it is not a frame."""
     try:
         if message.data[:1] != _FORMAT:
             raise msgspec.DecodeError("another format")
         return _decoder.decode(message.data[1:])
     except (msgspec.DecodeError, msgspec.ValidationError) as error:
         raise CorruptError(
-            "this message is no frame of a log", file=stream, position=message.sequence
+            "this message is not a frame of a log", file=stream, position=message.sequence
         ) from error
 
 
 def split(records: Sequence[StoredRecord], bytes_max: int) -> list[Sequence[StoredRecord]]:
-    """Return runs of records that fit into a frame each; one record is a run however large."""
+    """Return runs of records that fit into one frame each; a single record may be larger."""
     runs: list[Sequence[StoredRecord]] = []
     first, size = 0, _FRAME_BYTES
     for index, record in enumerate(records):

@@ -1,4 +1,4 @@
-"""Which writes a partition has seen, folded from its frames and from what is stored of them."""
+"""The identities that a partition recognises, from stored ones and from frames since."""
 
 import asyncio
 from typing import Final
@@ -20,21 +20,21 @@ _ALL: Final = 1 << 62
 
 
 class PartitionIdentities:
-    """The writes that a partition can recognise, up to one of its frames. For one loop."""
+    """The identities that a partition recognises, up to one of its frames. For one loop."""
 
     def __init__(self, partition: JetStreamPartition) -> None:
         self._partition = partition
         self._known = Identities()
         self._folding = asyncio.Lock()
-        #: Up to which frame identities were folded; None before the first time.
+        #: The frame up to which identities were read; None before the first read.
         self._sequence: int | None = None
         self._losses = partition.connection.losses
-        #: How many were folded since they were stored.
+        #: How many were read since they were last stored.
         self.unsaved: int = 0
 
     async def catch_up(self, head: StreamHead) -> Identities:
         """Return the identities of everything up to `head`."""
-        # One at a time: folded out of order, a producer would seem to go back.
+        # One task at a time: read out of order, a producer would seem to go back.
         async with self._folding:
             return await self._catch_up(head)
 
@@ -50,7 +50,7 @@ class PartitionIdentities:
             messages = await partition.stream.page(self._sequence + 1, subject)
             if not messages:
                 if (await partition.stored_marks()).marks.identity_sequence > self._sequence:
-                    # They were stored and trimmed meanwhile.
+                    # They were stored and their frames trimmed meanwhile.
                     await self._load()
                     continue
                 await tries.rest(LostError("no replica has it yet"))
@@ -62,7 +62,7 @@ class PartitionIdentities:
         return self._known
 
     def forget(self) -> None:
-        """Read them again when they are needed."""
+        """Drop the cache; it is read again when needed."""
         self._sequence = None
 
     def add(self, added: list[FrameIdentity], head: StreamHead) -> None:
@@ -83,7 +83,7 @@ class PartitionIdentities:
         while True:
             stored = await partition.stored_marks()
             state = await self._pieces(stored.marks)
-            # A change between the two would mix the pieces of two states.
+            # A change between the two reads would mix pieces of two states.
             if (await partition.stored_marks()).sequence == stored.sequence:
                 break
         self._sequence = stored.marks.identity_sequence
@@ -110,7 +110,7 @@ class PartitionIdentities:
 
 
 def pieces_of(state: IdentityState, max_payload: int) -> list[bytes]:
-    """Return identities as they are stored: none for none."""
+    """Encode identities in pieces for storage; no pieces if there are none."""
     if not state.producers and not state.keys:
         return []
     whole = msgspec.msgpack.encode(state)

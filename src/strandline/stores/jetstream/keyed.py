@@ -13,7 +13,7 @@ from strandline.stores.jetstream.streams import LogStream, StoredMessage
 from strandline.stores.lost_answer import LostError, NotSentError
 from strandline.values import CorruptError, UnavailableError, UnknownError
 
-#: Each message begins with a name that no other write has.
+#: Each message begins with an id unique to one write.
 _NAME_BYTES: Final = 16
 _EXPECTED: Final = "Nats-Expected-Last-Subject-Sequence"
 
@@ -21,7 +21,7 @@ Message = tuple[str, bytes, Mapping[str, str] | None]
 
 
 class SubjectValue(NamedTuple):
-    """A value, and the sequence that the next change has to expect."""
+    """A value, and the sequence that the next change must expect."""
 
     sequence: int
     value: bytes
@@ -50,7 +50,7 @@ class KeyedStream:
                 return found
 
     async def changed(self, pattern: str, start: int, most: int) -> dict[str, SubjectValue] | None:
-        """Return the values of a sequence from `start` on, by subject; None if they are more."""
+        """Return the values changed from a sequence on, by subject; None if there are too many."""
         found: dict[str, SubjectValue] = {}
         for _ in range(most):
             message = await self._stream.get(seq=start, next_by_subj=pattern)
@@ -61,16 +61,16 @@ class KeyedStream:
         return None
 
     async def remove(self, pattern: str, before: int | None = None) -> int:
-        """Remove values, those before a sequence if that is given; return how many there were."""
+        """Remove values, optionally only those before a sequence; return how many there were."""
         limit = {} if before is None else {"seq": before}
         return await self._stream.purge(filter=pattern, **limit)
 
     async def put(
         self, subject: str, value: bytes, expected: int, *, ttl_s: int | None = None
     ) -> int | None:
-        """Replace the value of this sequence, 0 for none; return the new one, None if refused.
+        """Replace the value with this sequence (0: no value); return the new one, None on conflict.
 
-        UnknownError if the answer was lost and cannot be found out.
+        UnknownError if the answer was lost and the outcome cannot be determined.
         """
         more = {} if ttl_s is None else {"Nats-TTL": f"{ttl_s}s"}
         return await self.put_all(subject, [(subject, value)], expected, more)
@@ -82,7 +82,7 @@ class KeyedStream:
         expected: int,
         more: Mapping[str, str] | None = None,
     ) -> int | None:
-        """Replace several values, or none; the first is of `fenced`, and decides as in `put`."""
+        """Replace several values or none; the first is `fenced`, checked as in `put`."""
         name = self._connection.clock.random_bytes(_NAME_BYTES)
         headers = {_EXPECTED: str(expected), **(more or {})}
         tries = self._connection.tries()
@@ -131,7 +131,7 @@ def _value_of(message: StoredMessage) -> SubjectValue:
 
 
 def in_batch(connection: NatsConnection, messages: Sequence[Message]) -> Sequence[Message]:
-    """Return messages so that all of them are stored, or none."""
+    """Return messages with headers that make the server store all of them or none."""
     if len(messages) == 1:
         return messages
     batch = connection.clock.random_bytes(_NAME_BYTES).hex()

@@ -1,4 +1,4 @@
-"""The way into each partition: what waits goes together, and is stored once."""
+"""The lane of each partition: waiting appends are sent together, and stored once."""
 
 import asyncio
 import contextlib
@@ -28,21 +28,21 @@ from strandline.stores.jetstream.trimming import begin_epoch, store_marks
 from strandline.stores.lost_answer import LostError, NotSentError
 from strandline.values import Durability, InvalidError, StrandlineError, UnknownError
 
-#: A frame is this large at most, unless one record is larger.
+#: The maximal size of a frame, unless one record is larger.
 _FRAME_BYTES: Final = 512 * 1024
-#: The server takes no more messages in a batch.
+#: The server's limit of messages in a batch.
 _FRAMES_MAX: Final = 1000
-#: What a message has besides one record, at most.
+#: An upper bound of a message's size besides one record.
 _OVERHEAD_BYTES: Final = 4096
 _RECORDS_MAX: Final = 100_000
 _ID_BYTES: Final = 16
-#: How many identities are folded from frames before they are stored by themselves.
+#: How many identities are read from frames before they are stored separately.
 _UNSAVED_MAX: Final = 20_000
 _EXPECTED: Final = "Nats-Expected-Last-Sequence"
 
 
 class JetStreamLane:
-    """The way into one partition. Any thread may append."""
+    """The write path of one partition. Any thread may append."""
 
     def __init__(self, partition: JetStreamPartition, chain: Chain, level: Durability) -> None:
         self.partition = partition
@@ -53,10 +53,10 @@ class JetStreamLane:
             *(connection.state, connection.clock, connection.url, level),
             start=lambda: connection.call(self._begin_drain),
         )
-        #: Held here: a loop has only weak references to its tasks.
+        #: Referenced here, because a loop has only weak references to its tasks.
         self._draining: asyncio.Task[None] | None = None
         self.close: Final = self._queue.close
-        #: The end after the last append of this process, and how often the connection broke then.
+        #: The end after this process's last append, and the count of lost connections then.
         self._stored: StreamHead | None = None
         self._losses = 0
 
@@ -70,7 +70,7 @@ class JetStreamLane:
         return self._queue.append(request, level, timeout_s, may_wait=may_wait)
 
     def _check_size(self, request: AppendRequest) -> None:
-        """Raise InvalidError for what the server would not take; others go on."""
+        """Raise InvalidError for an append that the server would refuse, without failing others."""
         sizes = [each.size_bytes for each in request.drafts]
         largest, limit = max(sizes, default=0), self._connection.max_payload - _OVERHEAD_BYTES
         if largest > limit:
@@ -79,7 +79,7 @@ class JetStreamLane:
         whole, whole_max = sum(sizes), self._frame_bytes * _FRAMES_MAX // 4
         if whole > whole_max or len(sizes) > _RECORDS_MAX:
             raise InvalidError(
-                "these values are too much for one append, append fewer at a time",
+                "these values are too large for one append, append fewer at a time",
                 records=len(sizes),
                 records_max=_RECORDS_MAX,
                 bytes=whole,
@@ -106,11 +106,11 @@ class JetStreamLane:
                 self._queue.fail(batch, refused(error, self._connection.url))
             except StrandlineError as error:
                 self._queue.fail(batch, error)
-            except Exception as error:  # noqa: BLE001 - No append is left without an outcome.
+            except Exception as error:  # noqa: BLE001 - Every append must get an outcome.
                 self._queue.fail(batch, UnknownError(error))
 
     async def _store(self, batch: list[WaitingAppend]) -> None:
-        """Decide on appends and store them, again and again until no other writer is in between."""
+        """Decide on appends and store them; repeat until no other writer intervenes."""
         tries = self._connection.tries(self._connection.patience_s)
         head, is_fresh = self.partition.known_head, False
         if self._stored is not None and self._losses != self._connection.losses:
@@ -135,14 +135,14 @@ class JetStreamLane:
             await self._save_identities()
 
     async def _loaded_head(self) -> StreamHead:
-        """Return the end as it is now; begin an epoch if acknowledged records are missing."""
+        """Return the current end; begin an epoch if acknowledged records are missing."""
         head, last = await self.partition.head(), self._stored
         if last is not None and self._losses != self._connection.losses:
             losses = self._connection.losses
             is_there = last.sequence <= head.sequence
             if is_there:
                 frame = await self.partition.frame(last.sequence)
-                # One that was trimmed was there.
+                # A trimmed frame had been there.
                 is_there = frame is None or frame.id == last.id
             if not is_there:
                 start = min(last.next, head.next)
@@ -151,14 +151,14 @@ class JetStreamLane:
         return head
 
     async def _save_identities(self) -> None:
-        """Store what is recognised, so that the next process reads few frames for it."""
+        """Store the identities, so that the next process has to read only few frames."""
         partition = self.partition
         with contextlib.suppress(StrandlineError, ApiRefusedError):
             stored, head = await partition.stored_marks(), await partition.head()
             known = await self.identities.catch_up(head)
             sequence = head.identity_sequence
             await store_marks(partition, stored, stored.marks, known.state(), sequence)
-        # Where that failed, another time will do.
+        # If that failed, a later append tries again.
         self.identities.unsaved = 0
 
     async def _publish(
@@ -185,7 +185,7 @@ class JetStreamLane:
                 await self._check_dropped()
                 await tries.rest(error)
             except InvalidError:
-                # The server has refused it, for want of rights.
+                # The server refused it because of missing rights.
                 self._queue.set_sent(batch, is_sent=was_lost)
                 raise
             except LostError as error:
@@ -196,7 +196,7 @@ class JetStreamLane:
                 if error.code in WRONG_LAST_SEQUENCE:
                     if was_lost and await self._is_stored(frames[0].id, head.sequence + 1):
                         break
-                    # Another writer was first, and what was sent never will be stored.
+                    # Another writer was first, so these messages can never be stored.
                     self._queue.set_sent(batch, is_sent=False)
                     return False
                 self._queue.set_sent(batch, is_sent=was_lost)
@@ -235,7 +235,7 @@ class JetStreamLane:
         return frame.id == name
 
     async def _check_dropped(self) -> None:
-        """Raise DroppedError if the stream is gone: it does not answer then."""
+        """Raise DroppedError if the stream is gone, because then it does not answer."""
         try:
             await self._connection.api_once(f"STREAM.INFO.{self.partition.stream.name}", b"")
         except LostError:

@@ -1,4 +1,4 @@
-"""Finding the log on a server, or making it; and how durable its servers are."""
+"""Finds or creates the log on a server; checks how durable its servers are."""
 
 import asyncio
 from typing import Any, Final, NamedTuple
@@ -27,20 +27,20 @@ VERSION_MIN: Final = 2, 12, 0
 _PING: Final = "$SYS.REQ.SERVER.PING.JSZ"
 _SERVERS_S: Final = 3.0
 _UNSEEN: Final = (
-    "only the system account sees how the servers sync: give system_url to a log whose servers"
-    " have sync_interval: always"
+    "only the system account shows how the servers sync: if they have sync_interval: always,"
+    " open the log with system_url"
 )
 
 
 class OpenedLog(NamedTuple):
-    """What a log is, beside its topics."""
+    """The properties of a log, without its topics."""
 
     log_id: UUID
     replicas: int
 
 
 class LogValue(msgspec.Struct, array_like=True, frozen=True):
-    """What is stored of it."""
+    """The stored form of a log's properties."""
 
     format: int
     log_id: UUID
@@ -75,7 +75,7 @@ async def open_log(
 
 
 async def known_log(connection: NatsConnection, names: LogNames) -> LogValue | None:
-    """Return what is stored of the log; None if there is none."""
+    """Return the log's stored properties; None if there is no log."""
     subject = names.keyed("log")
     try:
         found = await KeyedStream(connection, names.stream).get(subject)
@@ -106,7 +106,7 @@ def _checked(found: LogValue, replicas: int | None, url: str) -> OpenedLog:
 
 
 def capabilities(system_url: str | None, clock: Clock, timeout_s: float) -> Capabilities:
-    """Return what the servers promise, as far as it can be known."""
+    """Return the servers' capabilities, as far as they can be known."""
     is_durable, reason = False, _UNSEEN
     if system_url is not None:
         is_durable, reason = look_at_syncing(system_url, clock, timeout_s)
@@ -115,7 +115,7 @@ def capabilities(system_url: str | None, clock: Clock, timeout_s: float) -> Capa
 
 
 def look_at_syncing(system_url: str, clock: Clock, timeout_s: float) -> tuple[bool, str]:
-    """Return whether every server syncs before it acknowledges, and how that is known."""
+    """Return whether every server syncs before it acknowledges, and the evidence."""
     connection = NatsConnection(
         parse_address(system_url),
         clock=clock,

@@ -1,4 +1,4 @@
-"""What a process knows of one partition: its marks, its end, and where offsets are."""
+"""What a process knows of one partition: marks, end, and the positions of offsets."""
 
 import asyncio
 from typing import Final, NamedTuple
@@ -19,19 +19,19 @@ from strandline.values import CorruptError, StrandlineError, Topic
 
 
 class PartitionMarks(FrameMarks, array_like=True, frozen=True):
-    """What is stored of a partition beside its frames."""
+    """The stored metadata of a partition."""
 
-    #: Up to which frame the stored identities reach, and how many pieces they are in.
+    #: The frame up to which the stored identities are complete, and the number of their pieces.
     identity_sequence: int = 0
     identity_pieces: int = 0
 
     def to_bytes(self) -> bytes:
-        """Return the value as it is stored."""
+        """Encode it for storage."""
         return msgspec.msgpack.encode(self)
 
 
 class StoredMarks(NamedTuple):
-    """Marks, and the sequence that a change of them has to expect."""
+    """Marks, and the sequence that a change of them must expect."""
 
     sequence: int
     marks: PartitionMarks
@@ -45,15 +45,15 @@ class StreamHead(NamedTuple):
     id: bytes
     next: int
     last_us: int
-    #: The chain's value there; None in a topic without a proof.
+    #: The chain's value at the end; None in a topic without a proof.
     value: bytes | None
-    #: What all records count that there ever were.
+    #: The size of all records ever appended, as counted against limits.
     bytes_total: int
     identity_sequence: int
 
 
 class JetStreamPartition:
-    """One partition of a topic. For one event loop, where nothing else is said."""
+    """One partition of a topic. For one event loop, unless a method's docstring differs."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class JetStreamPartition:
     # --- marks ---
 
     async def stored_marks(self) -> StoredMarks:
-        """Return the marks as they are now; DroppedError if there are none."""
+        """Return the current marks; DroppedError if there are none."""
         found = await self.keyed.get(self.marks_subject)
         return self._loaded(found)
 
@@ -98,12 +98,12 @@ class JetStreamPartition:
         return StoredMarks(found.sequence, marks)
 
     async def ends(self) -> tuple[PartitionMarks, StreamHead]:
-        """Return the marks and the end as they are now."""
+        """Return the current marks and end."""
         head, stored = await asyncio.gather(self._fresh_last(), self.stored_marks())
         return stored.marks, self._or_empty(head, stored.marks)
 
     async def ends_for(self, offset: int) -> tuple[PartitionMarks, StreamHead, list[MessageFrame]]:
-        """Return what `ends` does, and the frames from this offset on that were announced."""
+        """Return what `ends` does, and the announced frames from this offset on."""
         marks, head = await self.ends()
         known = self.known_head
         return marks, head, [] if known is None else self._recent.since(offset)
@@ -117,9 +117,9 @@ class JetStreamPartition:
 
     @property
     def known_head(self) -> StreamHead | None:
-        """The end as this process saw it last; None where that may have been lost."""
+        """The cached end; None if the connection was lost since."""
         if self._losses != self.connection.losses:
-            # A server that lost its last seconds may have other frames at these places now.
+            # A server that lost its last seconds may have other frames in their place now.
             self._losses = self.connection.losses
             self._head = None
             self.places.clear()
@@ -127,19 +127,19 @@ class JetStreamPartition:
         return self._head
 
     async def head(self) -> StreamHead:
-        """Return the end as it is now."""
+        """Return the current end."""
         last = await self._fresh_last()
         if last is None:
             return self._or_empty(None, (await self.stored_marks()).marks)
         return last
 
     def advance(self, head: StreamHead) -> None:
-        """Record an end that this process has brought about, or was notified of."""
+        """Record an end that this process has produced, or was notified of."""
         if self._head is None or head.sequence >= self._head.sequence:
             self._head = head
 
     def on_frame(self, message: StoredMessage) -> int:
-        """Record a frame that the server announced; return where it ends."""
+        """Record an announced frame; return where it ends."""
         frame = decode_frame(message, self.stream.name)
         known = self.known_head
         if known is not None and message.sequence > known.sequence:
@@ -150,9 +150,9 @@ class JetStreamPartition:
         return frame.end
 
     def announced(self, offset: int) -> list[MessageFrame] | None:
-        """Return the frames from this offset on that were announced. From any thread.
+        """Return the announced frames from this offset on. From any thread.
 
-        None if a reader has to ask for them.
+        None if a reader has to request them.
         """
         if self._losses != self.connection.losses:
             return None
@@ -162,7 +162,7 @@ class JetStreamPartition:
     async def _fresh_last(self) -> StreamHead | None:
         known = self.known_head
         with_stream = self._translated
-        # While small frames come one after the other, the last one is asked for at once.
+        # While small frames follow each other, request the last one at once.
         if known is not None and known.sequence and not self._recent.ends_small:
             async with with_stream():
                 newer = await self.stream.get(seq=known.sequence + 1)
@@ -184,7 +184,7 @@ class JetStreamPartition:
     # --- frames ---
 
     async def frame(self, sequence: int) -> MessageFrame | None:
-        """Return one frame as the leader has it; None if it is gone."""
+        """Return one frame from the leader; None if it is gone."""
         async with self._translated():
             message = await self.stream.get(seq=sequence)
         if message is None:
@@ -194,7 +194,7 @@ class JetStreamPartition:
         return frame
 
     async def locate(self, offset: int, head: StreamHead) -> tuple[int, MessageFrame]:
-        """Return the frame with an offset that is stored, and its sequence."""
+        """Return the frame with a stored offset, and its sequence."""
         before, after = self.places.around(offset)
         if before is None:
             async with self._translated():
@@ -223,7 +223,7 @@ class JetStreamPartition:
         raise self.missing(offset)
 
     def missing(self, offset: int) -> StrandlineError:
-        """Return the error for a record that is not where it must be."""
+        """Return the error for a missing record."""
         where = {"topic": self.topic.name, "partition": self.number, "offset": offset}
         say = "a record is missing, restore it from a copy"
         return CorruptError(say, file=self.stream.name, position=offset, **where)
@@ -233,7 +233,7 @@ class JetStreamPartition:
 
 
 class _Dropping:
-    """Raises DroppedError for a stream that is gone."""
+    """Raises DroppedError if the stream is gone."""
 
     def __init__(self, topic: Topic) -> None:
         self._topic = topic
@@ -247,7 +247,7 @@ class _Dropping:
 
 
 def head_after(frame: MessageFrame, sequence: int) -> StreamHead:
-    """Return the end of a partition whose last frame this is."""
+    """Return the end of a partition whose last frame is this one."""
     last = frame.records[-1]
     total = frame.bytes_before + sum(each.size_bytes for each in frame.records)
     return StreamHead(

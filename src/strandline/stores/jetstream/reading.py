@@ -1,4 +1,4 @@
-"""Reading the records of a partition, a bounded page at a time."""
+"""Reads the records of a partition, a bounded page at a time."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -12,7 +12,7 @@ from strandline.values import CorruptError, TrimmedError, ValueKind
 
 
 class FrameReader:
-    """Reads the records of one partition, whose end was just seen."""
+    """Reads the records of one partition, whose end was just read."""
 
     def __init__(
         self,
@@ -24,7 +24,7 @@ class FrameReader:
         self._partition = partition
         self._head = head
         self._kind = kind
-        #: Frames that need not be asked for.
+        #: Announced frames, which need not be requested.
         self._announced = announced
         self._run = run = partition.connection.run
         pages = FramePages(
@@ -35,12 +35,12 @@ class FrameReader:
         self.pages: Final = pages.pages
 
     def one(self, offset: int) -> StoredRecord:
-        """Return the entry at an offset that is kept."""
+        """Return the record at an existing offset."""
         _, frame = self._run(self._partition.locate(offset, self._head))
         return frame.entries(self._kind)[offset - frame.start]
 
     def _from_announced(self, start: int, end: int) -> list[StoredRecord]:
-        """Return the records from `start` on, of those that were announced."""
+        """Return the announced records from `start` on."""
         if not self._announced or not self._announced[0].start <= start < self._announced[-1].end:
             return []
         entries = (each for frame in self._announced for each in frame.entries(self._kind))
@@ -55,7 +55,7 @@ class FrameReader:
             sequence = (await self._located(start))[0]
         tries = partition.connection.tries()
         while not (messages := await partition.stream.page(sequence)):
-            # A replica that has not caught up, or a trim.
+            # A replica lags behind, or a trim intervened.
             await self._check_kept(start)
             await tries.rest(LostError("no replica has it yet"))
         found: list[StoredRecord] = []
@@ -78,7 +78,7 @@ class FrameReader:
         try:
             return await self._partition.locate(offset, self._head)
         except CorruptError:
-            # A trim since the end was seen explains it.
+            # A trim since the end was read explains it.
             await self._check_kept(offset)
             raise
 

@@ -1,4 +1,4 @@
-"""The last frames of a partition, as the server announced them."""
+"""The last frames of a partition that the server announced."""
 
 import threading
 from collections import deque
@@ -7,14 +7,14 @@ from typing import Final, NamedTuple
 
 from strandline.stores.jetstream.frames import MessageFrame
 
-#: How much a process keeps of what was announced last, for each partition.
+#: How much of the latest announcements a process caches for each partition.
 _BYTES_MAX: Final = 2 * 1024 * 1024
 _FRAMES_MAX: Final = 256
 _SMALL_BYTES: Final = 4096
 
 
 class RecentFrame(NamedTuple):
-    """A frame, its place in its stream, and what it counts."""
+    """A frame, its sequence in its stream, and its size."""
 
     sequence: int
     frame: MessageFrame
@@ -22,7 +22,7 @@ class RecentFrame(NamedTuple):
 
 
 class RecentFrames:
-    """The last frames that were announced, without a gap. Thread-safe."""
+    """The last announced frames, without a gap. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -30,7 +30,7 @@ class RecentFrames:
         self._bytes = 0
 
     def add(self, frame: RecentFrame) -> None:
-        """Keep a frame, and drop the oldest beyond the limit."""
+        """Add a frame, and drop the oldest beyond the limit."""
         with self._lock:
             if self._frames and frame.sequence <= self._frames[-1].sequence:
                 return
@@ -42,7 +42,7 @@ class RecentFrames:
                 self._bytes -= self._frames.popleft().size_bytes
 
     def since(self, offset: int) -> list[MessageFrame]:
-        """Return the frames from the one with this offset on; none if that is not among them."""
+        """Return the frames from the one with this offset on; empty if that is not cached."""
         with self._lock:
             later = takewhile(lambda each: each.frame.end > offset, reversed(self._frames))
             found = [each.frame for each in later]
@@ -57,7 +57,7 @@ class RecentFrames:
 
     @property
     def ends_small(self) -> bool:
-        """Whether there is a last frame, and it is small."""
+        """Whether there is a last frame and it is small."""
         with self._lock:
             return bool(self._frames) and self._frames[-1].size_bytes <= _SMALL_BYTES
 

@@ -63,9 +63,9 @@ _KEY_HEX: Final = 40
 class JetStreamStore:
     """Implements Store. A child of a fork cannot use it.
 
-    `mode="write"` creates the log's streams, with so many `replicas`; the other modes need a
-    log. `patience_s` is how long a call goes on trying while the server does not answer.
-    `system_url` names a user of the system account, who is asked how the servers sync.
+    `mode="write"` creates the log's streams with `replicas` replicas; the other modes need
+    an existing log. `patience_s` is how long a call keeps trying while the server does not
+    answer. `system_url` names a user of the system account, to ask how the servers sync.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class JetStreamStore:
         self.check_open: Final = self._connection.state.check
         try:
             system = system_url or os.environ.get(SYSTEM_VARIABLE)
-            # Ids and times are drawn in the caller's thread: a copy gives them to that.
+            # Made in the caller's thread: a copy injects ids and times there.
             new_id = self._clock.new_id()
             opened = self._connection.run(
                 open_log(self._connection, self._names, address.replicas, self.mode, new_id)
@@ -131,7 +131,7 @@ class JetStreamStore:
         return self._connection.run(self._topics.find(tenant, name))
 
     def remembered(self, topic: Topic) -> EngineTopic | None:
-        """Return what this process knows of a topic, which may be gone."""
+        """Return the cached topic, which may have been dropped."""
         return self._topics.known(topic.id)
 
     def find_topic_id(self, topic_id: UUID) -> EngineTopic | None:
@@ -149,7 +149,7 @@ class JetStreamStore:
     ) -> TopicSettings:
         while True:
             version, present = self._connection.run(self._topics.present(topic))
-            # Called here and not on the loop: it may call the store.
+            # Called here and not on the loop, because it may call the store.
             settings = change(present.settings)
             if self._connection.run(self._topics.store_settings(present, settings, version)):
                 return settings
@@ -230,10 +230,10 @@ class JetStreamStore:
         return Offset(done.marks.oldest)
 
     def sync(self, topic: EngineTopic, partition: int) -> None:
-        """What is acknowledged is as durable as the servers can make it."""
+        """Nothing to do: acknowledged appends are as durable as the servers can make them."""
 
     def flush(self) -> None:
-        """What is acknowledged is as durable as the servers can make it."""
+        """Nothing to do: acknowledged appends are as durable as the servers can make them."""
 
     def identities(self, topic: EngineTopic, partition: int) -> IdentityState:
         lane = self._lanes.lane(topic, partition)
@@ -284,7 +284,7 @@ class JetStreamStore:
         pair = msgspec.msgpack.encode((key, value))
         first = self._partition(topic, 0)
         while True:
-            # A topic that is gone is an error, and not another's change.
+            # A dropped topic raises, and is no conflict with another change.
             found, _ = await asyncio.gather(self._keyed.get(subject), first.stored_marks())
             if (None if found is None else _pair(subject, found)[1]) != expected:
                 return False
@@ -296,7 +296,7 @@ class JetStreamStore:
         return self._connection.run(self._keyed.remove(self._key_subject(topic, key))) > 0
 
     def _key_subject(self, topic: EngineTopic, key: str) -> str:
-        # A subject may not have every character, and is short.
+        # Subjects allow only some characters, and should be short.
         digest = hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()[:_KEY_HEX]
         return self._names.keyed("k", topic.topic.id.hex, digest)
 

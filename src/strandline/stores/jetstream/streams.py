@@ -1,4 +1,4 @@
-"""The streams of a log: their names, their settings, and what is asked of each."""
+"""The streams of a log: names, settings, and requests."""
 
 import asyncio
 import base64
@@ -15,27 +15,27 @@ from strandline.stores.jetstream.errors import (
 )
 from strandline.stores.lost_answer import LostError
 
-#: Frames without identities, and with: the latter can be read by themselves.
+#: Frames without and with identities: the latter can be read separately.
 PLAIN: Final = "a"
 WITH_IDENTITIES: Final = "i"
 _DIRECT: Final = "$JS.API.DIRECT.GET."
-#: As large as one answer may be; the server ends it there.
+#: The maximal size of one answer, at which the server ends it.
 _PAGE_BYTES: Final = 8 * 1024 * 1024
 _PAGE_FRAMES: Final = 512
 SEQUENCE: Final = "Nats-Sequence"
 
 
 class StoredMessage(NamedTuple):
-    """A message, and its place in its stream."""
+    """A message, and its sequence in its stream."""
 
     sequence: int
     data: bytes
-    #: Only of one that was asked for by itself.
+    #: Only set if the message was requested singly.
     subject: str = ""
 
 
 class LogNames:
-    """What the streams and subjects of one log are called."""
+    """The names of one log's streams and subjects."""
 
     def __init__(self, log: str) -> None:
         self.stream: Final = f"STRANDLINE_{log}"
@@ -52,11 +52,11 @@ class LogNames:
         return f"{self.stream}_{topic_id.hex}_{partition}"
 
     def frames(self, topic_id: UUID, partition: int) -> str:
-        """Return what the subjects of a partition begin with."""
+        """Return the prefix of a partition's subjects."""
         return f"{self._prefix}.p.{topic_id.hex}.{partition}"
 
     def hint(self, topic_id: UUID, partition: int) -> str:
-        """Return where each append to a partition is announced."""
+        """Return the subject on which appends to a partition are announced."""
         return f"{self.hints}.{topic_id.hex}.{partition}"
 
     def keyed_config(self, replicas: int) -> dict[str, Any]:
@@ -78,7 +78,7 @@ class LogNames:
 
 
 def _common(name: str, subjects: list[str], replicas: int) -> dict[str, Any]:
-    # No limits: what is kept is decided by the log.
+    # No limits: the log itself decides what is removed.
     return {
         "name": name,
         "subjects": subjects,
@@ -92,14 +92,14 @@ def _common(name: str, subjects: list[str], replicas: int) -> dict[str, Any]:
 
 
 class LogStream:
-    """One stream, which may be gone: ApiRefusedError with STREAM_NOT_FOUND then."""
+    """One stream; if it is gone, ApiRefusedError with STREAM_NOT_FOUND."""
 
     def __init__(self, connection: NatsConnection, name: str) -> None:
         self.connection = connection
         self.name = name
 
     async def create(self, config: Mapping[str, Any]) -> bool:
-        """Have the stream exist; False if there was one with other settings."""
+        """Create the stream unless it exists; False if it exists with other settings."""
         try:
             await self.connection.api(f"STREAM.CREATE.{self.name}", config)
         except ApiRefusedError as error:
@@ -126,7 +126,7 @@ class LogStream:
         return int(answer["purged"])
 
     async def get(self, **body: Any) -> StoredMessage | None:
-        """Return one message as the stream's leader has it; None if there is none such."""
+        """Return one message from the stream's leader; None if there is none."""
         try:
             answer = await self.connection.api(f"STREAM.MSG.GET.{self.name}", body)
         except ApiRefusedError as error:
@@ -138,7 +138,7 @@ class LogStream:
         return StoredMessage(message["seq"], data, message["subject"])
 
     async def page(self, start: int, subject: str | None = None) -> list[StoredMessage]:
-        """Return messages from a sequence on, as any replica has them: some, all or none."""
+        """Return messages from a sequence on, from any replica: some, all or none."""
         body: dict[str, Any] = {"seq": start, "batch": _PAGE_FRAMES, "max_bytes": _PAGE_BYTES}
         if subject is not None:
             body["next_by_subj"] = subject

@@ -1,4 +1,4 @@
-"""Which topics there are: one value for each, and one whose change decides between processes."""
+"""The topics of a log: a value for each, and one that serializes changes between processes."""
 
 import asyncio
 from collections.abc import Sequence
@@ -15,9 +15,9 @@ from strandline.stores.jetstream.partition import PartitionMarks
 from strandline.stores.jetstream.streams import LogNames, LogStream
 from strandline.values import InvalidError, Tenant, TopicSettings
 
-#: How many streams are made or removed at the same time.
+#: How many streams are created or removed concurrently.
 _AT_ONCE: Final = 16
-#: How many changes are read one after the other; for more, everything is read at once.
+#: How many changes are read one by one; if there are more, everything is read.
 _CHANGES_MAX: Final = 32
 
 
@@ -28,8 +28,8 @@ def _decoded(subject: str, found: SubjectValue) -> EngineTopic | None:
 class JetStreamTopics:
     """Finds and changes topics. For one event loop.
 
-    A change replaces the value `v` of the sequence that it was decided at, so that one
-    process at a time changes topics; what was read at the present `v` is up to date.
+    A change replaces the value `v`, with the sequence at which it was decided, so that one
+    process at a time changes topics; whatever was read at the current `v` is up to date.
     """
 
     def __init__(
@@ -41,12 +41,12 @@ class JetStreamTopics:
         self._replicas = replicas
         self._version = names.keyed("v")
         self._seen = -1
-        #: What is stored of each topic at that version, by subject; None where its drop was
-        #: decided. And how many connections were lost before.
+        #: The stored topics at that version, by subject; None for one whose drop was decided. And
+        #: the count of lost connections then.
         self._stored: dict[str, EngineTopic | None] = {}
         self._losses = 0
         self._known: dict[UUID, EngineTopic] = {}
-        #: Topics whose drop was decided, and perhaps cut short.
+        #: Topics whose drop was decided, and may have been interrupted.
         self._unfinished: set[UUID] = set()
         self.log_id: UUID = UUID(int=0)
 
@@ -56,7 +56,7 @@ class JetStreamTopics:
         return tuple(self._known.values())
 
     def known(self, topic_id: UUID) -> EngineTopic | None:
-        """Return a topic as it was at the last look. From any thread."""
+        """Return a topic as of the last look. From any thread."""
         return self._known.get(topic_id)
 
     async def find(self, tenant: Tenant | None, name: str) -> EngineTopic | None:
@@ -72,7 +72,7 @@ class JetStreamTopics:
         return self._known.get(topic_id)
 
     async def create(self, made: EngineTopic) -> EngineTopic:
-        """Return the topic that is there, or this new one."""
+        """Return the existing topic, or this new one."""
         name, tenant, settings = made.topic.name, made.topic.tenant, made.settings
         has_streams = False
         while True:
@@ -98,14 +98,14 @@ class JetStreamTopics:
     async def store_settings(
         self, topic: EngineTopic, settings: TopicSettings, version: int
     ) -> bool:
-        """Replace the settings, if no topic has changed since `version`; return whether."""
+        """Replace the settings unless a topic changed since `version`; return whether it did so."""
         changed = EngineTopic(topic.topic, settings, topic.created_at_us)
         added = range(topic.settings.partitions, settings.partitions)
         await self._add_partitions(changed, added)
         return await self._change(version, topic.topic.id, encode_topic(changed))
 
     async def present(self, topic: EngineTopic) -> tuple[int, EngineTopic]:
-        """Return the topic as it is now, and at which version; DroppedError if it is gone."""
+        """Return the current topic and version; DroppedError if it is gone."""
         version = await self._look()
         found = self._known.get(topic.topic.id)
         if found is None:
@@ -113,12 +113,12 @@ class JetStreamTopics:
         return version, found
 
     async def drop(self, topic: EngineTopic) -> None:
-        """Remove a topic and all that belongs to it."""
+        """Remove a topic and everything that belongs to it."""
         while True:
             version = await self._look_and_finish()
             if topic.topic.id not in self._known:
                 return
-            # An empty value: after a crash, the next change of topics finishes this.
+            # An empty value: after a crash, the next change of topics completes the drop.
             if await self._change(version, topic.topic.id, b""):
                 break
         await self._finish_drop(topic.topic.id)
@@ -130,12 +130,12 @@ class JetStreamTopics:
         return await self._keyed.put_all(self._version, changes, version) is not None
 
     async def _look(self) -> int:
-        """Bring what is known up to date; return at which version it is."""
+        """Update the cache; return its version."""
         version = await self._present_version()
         while version != self._seen:
             losses = self._connection.losses
             stored = await self._read(version, losses)
-            # Read under one version, or again.
+            # Repeat until everything was read at one version.
             before, version = version, await self._present_version()
             if version != before:
                 continue
@@ -153,11 +153,11 @@ class JetStreamTopics:
         return 0 if found is None else found.sequence
 
     async def _read(self, version: int, losses: int) -> dict[str, EngineTopic | None]:
-        """Return what is stored of each topic; what has not changed since is not read again."""
+        """Return the stored form of each topic; unchanged ones are not read again."""
         pattern = self._names.keyed("t", "*")
         seen, known = self._seen, self._stored
         changed = None
-        # A server that was started again may have lost its last changes, and have others.
+        # A restarted server may have lost its last changes, and have others instead.
         if 0 < seen < version and losses == self._losses:
             changed = await self._keyed.changed(pattern, seen, _CHANGES_MAX)
         if changed is None:
@@ -166,7 +166,7 @@ class JetStreamTopics:
         missing = [each for each in subjects if each not in changed and each not in known]
         read = zip(missing, await asyncio.gather(*map(self._keyed.get, missing)), strict=True)
         changed.update((subject, value) for subject, value in read if value is not None)
-        # One that is not listed any more was dropped.
+        # A topic that is not listed any more was dropped.
         return {
             each: _decoded(each, changed[each]) if each in changed else known[each]
             for each in subjects
@@ -174,7 +174,7 @@ class JetStreamTopics:
         }
 
     async def _look_and_finish(self) -> int:
-        """Do what `_look` does, and remove what is left of drops that were cut short."""
+        """Do what `_look` does, and complete interrupted drops."""
         version = await self._look()
         while self._unfinished:
             await self._finish_drop(self._unfinished.pop())
@@ -198,7 +198,7 @@ class JetStreamTopics:
             await self._finish_drop(made.topic.id)
 
     async def _add_partitions(self, topic: EngineTopic, numbers: range) -> None:
-        """Make empty partitions with these numbers; they may be there already."""
+        """Create empty partitions with these numbers, unless they exist."""
         for at in range(numbers.start, numbers.stop, _AT_ONCE):
             some = range(at, min(at + _AT_ONCE, numbers.stop))
             await asyncio.gather(*(self._add_partition(topic, number) for number in some))
@@ -213,5 +213,5 @@ class JetStreamTopics:
         subject = self._names.keyed("m", topic_id.hex, number)
         stream = LogStream(self._connection, self._names.partition(topic_id, number))
         config = self._names.partition_config(topic_id, number, self._replicas)
-        # Where the marks are there already, they stay.
+        # Existing marks stay.
         await asyncio.gather(stream.create(config), self._keyed.put(subject, marks.to_bytes(), 0))

@@ -1,4 +1,4 @@
-"""Removing records: marks and identities first, then the messages."""
+"""Removes records: first updates marks and identities, then removes the messages."""
 
 from typing import NamedTuple
 from uuid import UUID
@@ -15,7 +15,7 @@ from strandline.stores.jetstream.partition import (
 
 
 class ReleasedRecords(NamedTuple):
-    """What is left after records were removed."""
+    """The state after records were removed."""
 
     marks: PartitionMarks
     head: StreamHead
@@ -25,9 +25,9 @@ class ReleasedRecords(NamedTuple):
 async def release(
     partition: JetStreamPartition, identities: PartitionIdentities, low: int, before: int
 ) -> ReleasedRecords:
-    """Raise the low-water mark to `low`, and remove what lies before `before`.
+    """Raise the low-water mark to `low`, and remove records before `before`.
 
-    The identities of what goes are stored with the new marks, in one change.
+    The identities of removed records are stored with the new marks, in one change.
     """
     while True:
         stored = await partition.stored_marks()
@@ -50,7 +50,7 @@ async def release(
 async def begin_at(
     partition: JetStreamPartition, start: int, anchor: bytes | None, identities: IdentityState
 ) -> None:
-    """Have a partition without records begin at `start`."""
+    """Make a partition without records begin at `start`."""
     while True:
         stored = await partition.stored_marks()
         marks, head = await partition.ends()
@@ -63,7 +63,7 @@ async def begin_at(
 
 
 async def begin_epoch(partition: JetStreamPartition, epoch_id: UUID, start: int) -> None:
-    """Begin an epoch: what was acknowledged last may be missing."""
+    """Begin an epoch: the last acknowledged records may be missing."""
     while True:
         stored = await partition.stored_marks()
         marks = stored.marks
@@ -86,7 +86,7 @@ async def store_marks(
     identities: IdentityState,
     sequence: int,
 ) -> bool:
-    """Replace marks and identities, if they have not changed since; return whether."""
+    """Replace marks and identities unless they changed meanwhile; return whether they were."""
     pieces = pieces_of(identities, partition.connection.max_payload)
     changed = PartitionMarks(
         *(marks.low, marks.oldest, marks.bytes_before, marks.anchor, marks.epochs),
@@ -117,9 +117,9 @@ async def _moved(
 
 
 async def _purge(partition: JetStreamPartition, marks: PartitionMarks, head: StreamHead) -> bool:
-    """Remove the messages of records before the oldest; False if one has others, too, or is last.
+    """Remove messages with only older records; False if some must stay for their other records.
 
-    The last message stays, since it says where the partition ends.
+    The last message always stays, because it shows where the partition ends.
     """
     if not head.sequence:
         return True

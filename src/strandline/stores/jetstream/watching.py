@@ -1,4 +1,4 @@
-"""Hints of what is appended, from the server itself: each frame is announced as it is stored."""
+"""Hints of appends: the server itself announces each frame when it is stored."""
 
 import contextlib
 import threading
@@ -16,9 +16,9 @@ from strandline.values import StrandlineError
 
 OnFrame: TypeAlias = "Callable[[TopicEnd, StoredMessage | None], int | None]"
 """Records an announced frame, None if it cannot be read; returns where it ends, or None if
-that is not known."""
+that is unknown."""
 
-#: An announcement can get lost with its connection.
+#: An announcement may be lost together with its connection.
 _POLL_S: Final = 1.0
 
 
@@ -32,11 +32,11 @@ class JetStreamWatches(Watches[TopicEnd, EngineTopic]):
         end: Callable[[TopicEnd], int | None],
         on_frame: OnFrame,
     ) -> None:
-        #: The ends that announcements had, until each is passed on.
+        #: The ends in announcements that were not notified yet.
         announced: dict[TopicEnd, int] = {}
         super().__init__(
             *(connection.clock, topic_end),
-            # What is stored after it is announced after it.
+            # Frames stored later are announced later.
             lambda place: announced.pop(place, None) or end(place),
             lambda: JetStreamChanges(connection, names, on_frame, announced),
         )
@@ -66,12 +66,12 @@ class JetStreamChanges:
     def add(self, place: TopicEnd, /) -> None:
         subject = self._subject(place)
         with self._condition:
-            # Left from when it was watched before.
+            # Left over from an earlier watch.
             self._announced.pop(place, None)
             places = self._places.setdefault(subject, set())
             places.add(place)
         if len(places) == 1:
-            # Where it fails, the partition is polled.
+            # If that fails, the partition is polled.
             with contextlib.suppress(StrandlineError):
                 self._connection.run(self._connection.subscribe(subject, self._on_hint))
 
@@ -101,7 +101,7 @@ class JetStreamChanges:
             return [place for each in subjects for place in self._places.get(each, ())]
 
     def found(self) -> None:
-        """Polls are rare enough."""
+        """Polls are rare enough to need no reset."""
 
     def wake(self) -> None:
         with self._condition:
@@ -109,7 +109,7 @@ class JetStreamChanges:
             self._condition.notify_all()
 
     def close(self) -> None:
-        """Its subscriptions ended with the last partition, or end with the connection."""
+        """Nothing to do: subscriptions end with the last partition, or with the connection."""
 
     def _subject(self, place: TopicEnd) -> str:
         return self._names.hint(place.topic.id, place.partition)
@@ -120,8 +120,8 @@ class JetStreamChanges:
         if not places:
             return
         end = None
-        # Streams of earlier versions announce without the frame. Where it cannot be read, the
-        # reader will see.
+        # Streams of earlier versions announce without the frame. If it cannot be read, the
+        # reader's own read raises.
         if message.data and message.headers is not None:
             with contextlib.suppress(StrandlineError, KeyError, ValueError):
                 stored = StoredMessage(int(message.headers[SEQUENCE]), message.data)

@@ -1,7 +1,7 @@
 """A log on Kafka. See design 0114.
 
-Promises: offsets are dense, and an append is stored once however often it had to be sent; what
-is acknowledged is in all replicas that are in sync. Reaches durable only where its topics have
+Promises: offsets are dense, and an append is stored once, however often it was sent;
+acknowledged appends are on all in-sync replicas. Reaches durable only if its topics have
 flush.messages=1. Does not use Kafka's consumer groups, transactions or retention.
 """
 

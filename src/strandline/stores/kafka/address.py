@@ -1,4 +1,4 @@
-"""Where a log on Kafka is: the brokers, its prefix, and how to be let in."""
+"""The address of a log on Kafka: brokers, prefix, and credentials."""
 
 import os
 import re
@@ -33,15 +33,15 @@ _FILES: Final = {
 
 
 class KafkaAddress(NamedTuple):
-    """What a URL and the options beside it say."""
+    """The parts of a URL and of the options given with it."""
 
     prefix: str
-    #: What may be shown: without secrets.
+    #: The address without secrets, to show to people.
     shown: str
-    #: What every client of the log is made with.
+    #: Settings for all clients of the log.
     client: dict[str, Any]
     replicas: int | None
-    #: Whether new topics have flush.messages=1; None where it was not said.
+    #: Whether new topics get flush.messages=1; None if not given.
     is_synced: bool | None
 
     def __repr__(self) -> str:
@@ -49,14 +49,14 @@ class KafkaAddress(NamedTuple):
 
 
 def parse_address(url: str, **given: Any) -> KafkaAddress:
-    """Return the address in a URL; InvalidError, without its secrets, if it is none."""
+    """Parse a URL; InvalidError, without its secrets, if it is not valid."""
     before, _, query = url.partition("?")
     found = _URL.fullmatch(before)
     brokers = [] if found is None else [_broker(each) for each in found["brokers"].split(",")]
     if found is None or None in brokers:
         raise InvalidError(
-            f"this is no URL of Kafka brokers, use {_FORM} and write %40 for @ and %2F for / in a"
-            " password"
+            f"this is not a URL of Kafka brokers, use {_FORM} and write %40 for @ and %2F for / in"
+            " a password"
         )
     prefix = found["prefix"] or PREFIX_DEFAULT
     if _PREFIX.fullmatch(prefix) is None:
@@ -84,9 +84,9 @@ def _broker(text: str) -> str | None:
 def _let_in(
     options: dict[str, Any], user: str, password: str, from_file: dict[str, str]
 ) -> dict[str, Any]:
-    """Return how a client is let in: TLS, and a user with a password.
+    """Return the client's settings for TLS, user and password.
 
-    The client's file may name either as well; what the URL says comes first.
+    The client's file may have settings, too; the URL takes precedence.
     """
     protocol = from_file.get("security.protocol", "").lower()
     client: dict[str, Any] = {}
@@ -95,7 +95,7 @@ def _let_in(
         if path is None:
             continue
         if not SystemIo().exists(path):
-            raise InvalidError("this file for TLS is not there", option=name, path=path)
+            raise InvalidError("this file for TLS does not exist", option=name, path=path)
         client[setting] = path
     in_file = from_file.get("ssl.certificate.location") or from_file.get("ssl.certificate.pem")
     check_key(options.get("tls_cert") or in_file, options.get("tls_key"))
@@ -107,7 +107,7 @@ def _let_in(
     has_user = bool(user) or protocol.startswith("sasl")
     mechanism = options.get("mechanism")
     if mechanism is not None and not has_user:
-        say = "a mechanism lets a user in, name one: kafka://user@host/…, or in client_file"
+        say = "a mechanism needs a user, name one: kafka://user@host/…, or in client_file"
         raise InvalidError(say, mechanism=mechanism)
     if user:
         client["sasl.username"] = user
@@ -123,7 +123,7 @@ def _let_in(
 
 
 def _from_file(path: str | None) -> dict[str, str]:
-    """Return the settings of the client in a file with lines of the form name=value."""
+    """Return the client's settings from a file with lines of the form name=value."""
     if path is None:
         return {}
     io = SystemIo()
@@ -134,11 +134,11 @@ def _from_file(path: str | None) -> dict[str, str]:
         finally:
             io.close(file)
     except (OSError, UnicodeDecodeError) as error:
-        raise InvalidError("the file of the client cannot be read", client_file=path) from error
+        raise InvalidError("the client_file cannot be read", client_file=path) from error
     lines = [line.strip() for line in text.splitlines()]
     wanted = [line for line in lines if line and not line.startswith("#")]
     if any("=" not in line for line in wanted):
-        raise InvalidError("a line of this file is not name=value", client_file=path)
+        raise InvalidError("a line of the client_file is not name=value", client_file=path)
     pairs = (line.partition("=") for line in wanted)
     return {name.strip(): value.strip() for name, _, value in pairs}
 

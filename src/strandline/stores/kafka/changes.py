@@ -1,4 +1,4 @@
-"""Changes of keyed values, as messages: each is applied or not, alike in every process."""
+"""Changes of keyed values, as messages: every process decides equally whether each applies."""
 
 from typing import Final, NamedTuple
 
@@ -10,12 +10,12 @@ _FORMAT: Final = b"SLK\x01"
 
 
 class KeyCondition(msgspec.Struct, array_like=True, frozen=True):
-    """What a change expects of one key."""
+    """A condition of a change on one key."""
 
     key: str
-    #: The version that it has, 0 for one that never had a value.
+    #: The expected version; 0 if the key never had a value.
     version: int
-    #: Whether its time must be over, too.
+    #: Whether its lease must have expired, too.
     is_over: bool = False
 
 
@@ -24,26 +24,26 @@ class KeyPut(msgspec.Struct, array_like=True, frozen=True):
 
     key: str
     value: bytes | None
-    #: After how long it may be taken over, by the time of the broker; None for never.
+    #: The lease, by the broker's clock, after which it may be taken over; None for no expiry.
     lease_ms: int | None = None
 
 
 class KeyedEntry(msgspec.Struct, array_like=True, frozen=True):
-    """A key as it is kept."""
+    """The stored state of a key."""
 
-    #: One more than Kafka's offset of the change: it rises, and is 0 for none.
+    #: One more than Kafka's offset of the change: it rises, and is 0 for no value.
     version: int
     value: bytes | None
     over_ms: int | None = None
 
 
 class KeyedMessage(msgspec.Struct, array_like=True, frozen=True):
-    """What one message says: a change, or everything that there is at its place."""
+    """The content of one message: a change, or a snapshot of all values."""
 
     name: bytes
     conditions: list[KeyCondition]
     puts: list[KeyPut]
-    #: Of a snapshot: where it is, or it does not count; and each entry by its key.
+    #: For a snapshot: the position at which it counts, and each entry by its key.
     claim: int = -1
     entries: dict[str, KeyedEntry] | None = None
 
@@ -57,7 +57,7 @@ _decoder: Final = msgspec.msgpack.Decoder(KeyedMessage)
 
 
 def decode_message(value: bytes, file: str, position: int) -> KeyedMessage | None:
-    """Return what a message says; None for one of another program; CorruptError."""
+    """Decode a message; None for another program's message; CorruptError if it is damaged."""
     if not value.startswith(_FORMAT):
         return None
     try:
@@ -78,20 +78,20 @@ class AppliedChange(NamedTuple):
 
 
 class KeyedState:
-    """All keyed values at one place of the messages. Not thread-safe.
+    """All keyed values after some number of messages. Not thread-safe.
 
-    What a message does depends on the messages before it and on nothing else.
+    The effect of a message depends only on the messages before it.
     """
 
     def __init__(self) -> None:
         self.entries: dict[str, KeyedEntry] = {}
         #: Kafka's offset of the next message.
         self.next: int = 0
-        #: Where the last snapshot was.
+        #: The position of the last snapshot.
         self.snapshot: int = 0
 
     def apply(self, message: KeyedMessage | None, at: int, time_ms: int) -> AppliedChange:
-        """Record the message at a place, which the broker stored at this time."""
+        """Apply the message at a position, with the time at which the broker stored it."""
         self.next = at + 1
         if message is None:
             return AppliedChange(is_applied=False, version=0)
@@ -107,7 +107,7 @@ class KeyedState:
             return AppliedChange(is_applied=False, version=0)
         for key, value, lease_ms in (_parts(each) for each in message.puts):
             over_ms = None if lease_ms is None else time_ms + lease_ms
-            # A removed key keeps its version, so that no late copy of a change applies again.
+            # A removed key keeps its version, so that a late copy of a change cannot apply.
             self.entries[key] = KeyedEntry(at + 1, value, over_ms)
         return AppliedChange(is_applied=True, version=at + 1)
 

@@ -1,4 +1,4 @@
-"""Claims as keyed values with a time, which their holder renews; the broker's clock decides."""
+"""Claims as keyed values with a lease, which their holder renews; the broker's clock counts."""
 
 import contextlib
 import os
@@ -16,9 +16,9 @@ from strandline.stores.kafka.clients import KafkaClients
 from strandline.stores.kafka.keyed import KeyedLog
 from strandline.values import StrandlineError
 
-#: How long a claim outlives a process that was killed.
+#: How long a killed process's claim lasts.
 LEASE_S: Final = 10
-#: How often claims are looked for that were collected, and after how many looks all are renewed.
+#: How often collected claims are looked for, and after how many such looks all are renewed.
 _LOOK_S: Final = 0.5
 _RENEW_AFTER: Final = 5
 
@@ -29,7 +29,7 @@ class KafkaClaim:
     def __init__(self, claims: "KafkaClaims", key: str) -> None:
         self._claims = claims
         self._key = key
-        # It may be collected on any thread, also on one that a release would wait for.
+        # It may be garbage-collected on any thread, even one that a release would wait for.
         self._end = weakref.finalize(self, claims.abandoned.append, key)
 
     def release(self) -> None:
@@ -45,11 +45,11 @@ class KafkaClaims:
         self._clients = clients
         self._keyed = keyed
         self._value = msgspec.msgpack.encode((os.getpid(), host_name()))
-        # Reentrant: a claim that is collected is released while the lock is held.
+        # Reentrant: garbage collection may release a claim while the lock is held.
         self._lock = threading.RLock()
         #: The version of each claim of this process.
         self._held: dict[str, int] = {}
-        #: Claims that were collected, and are to be released.
+        #: Claims that were garbage-collected and must be released.
         self.abandoned: deque[str] = deque()
         self._thread: threading.Thread | None = None
         self._ended = threading.Event()
@@ -113,14 +113,14 @@ class KafkaClaims:
             if rounds % _RENEW_AFTER:
                 continue
             for key, version in tuple(self._held.items()):
-                # Brokers that do not answer are tried again.
+                # If the brokers do not answer, the next round tries again.
                 with contextlib.suppress(StrandlineError):
                     self._renew(key, version)
 
     def _renew(self, key: str, version: int) -> None:
         renewed = self._put(key, is_over=False, version=version)
         if renewed is None:
-            # It was over for a while, or an answer was lost; another process may have it now.
+            # It expired for a while, or an answer was lost; another process may hold it now.
             renewed = self._put(key, is_over=True)
         if renewed is None:
             return

@@ -1,4 +1,4 @@
-"""The clients of one log: one that sends, one that asks and changes, some that read."""
+"""The clients of one log: a producer, an admin client, and some consumers."""
 
 import contextlib
 import logging
@@ -46,7 +46,7 @@ from strandline.values import InvalidError
 
 R = TypeVar("R")
 
-#: How large a message is that our topics take: a frame and what Kafka adds.
+#: The message size that our topics accept: a frame and Kafka's overhead.
 MESSAGE_BYTES_MAX: Final = 80 * 1024 * 1024
 _SEND_S: Final = 10.0
 _REQUEST_S: Final = 5.0
@@ -58,10 +58,10 @@ _CLIENT: Final = {
     "socket.keepalive.enable": True,
     "socket.nagle.disable": True,
     "topic.metadata.refresh.fast.interval.ms": 20,
-    # Errors come by the callbacks.
+    # Errors are reported through callbacks.
     "log_level": 2,
 }
-#: A frame is sent once at a time, and repeated here: see `Partition.publish`.
+#: One frame at a time, and retries are done by us: see `Partition.publish`.
 _PRODUCER: Final = {
     "acks": "all",
     "linger.ms": 0,
@@ -76,11 +76,11 @@ _EARLIEST: Final = OffsetSpec.earliest()  # type: ignore[no-untyped-call] # As a
 _quiet: Final = logging.getLogger("strandline.kafka")
 
 AskAdmin = Callable[[AdminClient], Mapping[Any, "Future[Any]"]]
-"""Makes requests, and returns what has their answers."""
+"""Makes requests, and returns futures of their answers."""
 
 
 class KafkaClients:
-    """All that talks to the brokers. Any thread may use it."""
+    """All communication with the brokers. Any thread may use it."""
 
     def __init__(
         self, address: KafkaAddress, *, clock: Clock, connect_timeout_s: float, patience_s: float
@@ -90,7 +90,7 @@ class KafkaClients:
         self.state: OpenState = OpenState()
         self.patience_s = patience_s
         self.closing: Final = threading.Event()
-        #: Rises with each connection that was lost: what was known before may be outdated.
+        #: Counts lost connections: what was cached before one may be outdated.
         self.losses: int = 0
         self._refusal: KafkaError | None = None
         self._settings = {**address.client, **_CLIENT}
@@ -120,7 +120,7 @@ class KafkaClients:
         return Consumer({**self._settings, **own, **settings})
 
     def close(self) -> None:
-        """Send what was taken, and end everything. May be repeated."""
+        """Send what was accepted, and close all clients. May be repeated."""
         if self.state.is_inherited or self.state.is_closed:
             return
         self.state.close()
@@ -128,11 +128,11 @@ class KafkaClients:
         self._thread.join()
         self._readers.close()
         self._raw_readers.close()
-        # It has no other end: its connections and threads live as long as it does.
+        # It has no close: its connections and threads end when it is garbage-collected.
         self._open_admin = None
 
     def tries(self, limit_s: float | None = None) -> KafkaTries:
-        """Return how long a call goes on trying; the limit of the call above counts, too."""
+        """Return the retries for a call; the time limit of the call above counts, too."""
         own_s = left_patience_s(self.clock, self.patience_s) if limit_s is None else limit_s
         return KafkaTries(self.url, own_s, self.closing)
 
@@ -141,7 +141,7 @@ class KafkaClients:
     def send(self, place: MessagePlace, value: bytes) -> int:
         """Store a message, and return its offset.
 
-        LostError if no answer comes, NotSentError if it was not stored.
+        LostError if there is no answer, NotSentError if it was not stored.
         """
         return self._sender.send(place, value)
 
@@ -150,11 +150,11 @@ class KafkaClients:
         return self._offsets(places, _LATEST)
 
     def first(self, place: MessagePlace) -> int:
-        """Return the offset of the first message that is kept, or of the next one."""
+        """Return the offset of the first message still stored, or of the next one."""
         return self._offsets([place], _EARLIEST)[0]
 
     def stable_ends(self, places: Sequence[MessagePlace]) -> list[int]:
-        """Return the offset of the first message of each that may still be aborted, or the end."""
+        """Return for each the offset of the first message that may still be aborted, or the end."""
         return self._offsets(places, _LATEST, isolation_level=IsolationLevel.READ_COMMITTED)
 
     def first_since(self, place: MessagePlace, time_ms: int) -> int | None:
@@ -164,17 +164,17 @@ class KafkaClients:
         return None if found == OFFSET_END else found
 
     def fetch_raw(self, place: MessagePlace, at: int, stop: int) -> RawPage:
-        """Return messages of others that are there; see `raw_fetching`."""
+        """Return existing messages of other programs; see `raw_fetching`."""
         self.state.check()
         return fetch_raw(self._raw_readers, self.url, place, at, stop)
 
     def fetch(self, place: MessagePlace, at: int, stop: int) -> list[Message]:
-        """Return messages that are there; see FetchPool."""
+        """Return existing messages; see FetchPool."""
         self.state.check()
         return self._readers.fetch(place, at, stop)
 
     def retried(self, call: Callable[[], R], tries: KafkaTries | None = None) -> R:
-        """Return what a call returns that may be repeated, once it is answered."""
+        """Return the result of a repeatable call, once it is answered."""
         tries = self.tries() if tries is None else tries
         while True:
             self.state.check()
@@ -196,20 +196,20 @@ class KafkaClients:
     def create_topic(
         self, name: str, partitions: int, replicas: int, config: dict[str, str]
     ) -> None:
-        """Create a topic, unless it is there."""
+        """Create a topic, unless it exists."""
         topic = NewTopic(name, partitions, replicas, config=config)
         with contextlib.suppress(ThereError):
             self._answered(lambda admin: admin.create_topics([topic], request_timeout=_REQUEST_S))
 
     def refresh(self, topic: str) -> None:
-        """Have all clients look again at a topic that is there: it may have more partitions."""
+        """Refresh all clients' metadata of an existing topic: it may have more partitions."""
         for client in (self._admin, self._sender.producer):
-            # Where it fails, the next call will, too.
+            # If it fails, the next call fails, too.
             with contextlib.suppress(KafkaException):
                 client.list_topics(topic, timeout=_REFRESH_S)
 
     def add_partitions(self, name: str, partitions: int) -> None:
-        """Have a topic have so many partitions, unless it has."""
+        """Raise a topic's number of partitions, unless it is high enough."""
         with contextlib.suppress(ThereError):
             wanted = [NewPartitions(name, partitions)]
             self._answered(
@@ -217,13 +217,13 @@ class KafkaClients:
             )
 
     def delete_topic(self, name: str) -> None:
-        """Remove a topic, if it is there."""
+        """Remove a topic, if it exists."""
         with contextlib.suppress(MissingError):
             self._answered(lambda admin: admin.delete_topics([name], request_timeout=_REQUEST_S))
 
     def replicas(self, name: str) -> list[tuple[int, int]] | None:
-        """Return for each partition of a topic how many replicas it has, and how many are in
-        sync; None if there is no such topic."""
+        """Return for each partition of a topic its number of replicas, and of those in sync;
+        None if there is no such topic."""
         try:
             found = self._described(name)
         except MissingError:
@@ -231,7 +231,7 @@ class KafkaClients:
         return [(len(each.replicas), len(each.isr)) for each in found.partitions]
 
     def topic_id(self, name: str) -> tuple[str, int] | None:
-        """Return the id of a topic, and how many partitions it has; None if there is none."""
+        """Return the id and the number of partitions of a topic; None if there is none."""
         try:
             found = self._described(name)
         except MissingError:
@@ -248,7 +248,7 @@ class KafkaClients:
         return [{name: entry.value for name, entry in each.items()} for each in found]
 
     def topics_under(self, prefix: str) -> list[str]:
-        """Return the names of the topics that begin so."""
+        """Return the names of the topics with this prefix."""
         try:
             found = self._admin.list_topics(timeout=_REQUEST_S)
         except KafkaException as error:
@@ -297,7 +297,7 @@ class KafkaClients:
         return found
 
     def _answered(self, ask: AskAdmin) -> list[Any]:
-        """Return the answers of requests in their order; LostError if one does not come."""
+        """Return the answers to requests in order; LostError if one is missing."""
         return list(self._answers(ask).values())
 
     def _answers(self, ask: AskAdmin) -> dict[Any, Any]:
@@ -305,7 +305,7 @@ class KafkaClients:
         admin = self._admin
         try:
             asked = ask(admin)
-            # All of them: the client must not end while it has a request under way.
+            # Wait for all: the client must not be closed while a request is running.
             wait(asked.values())
             return {each: answer.result() for each, answer in asked.items()}
         except KafkaException as error:
@@ -314,7 +314,7 @@ class KafkaClients:
             # An interrupt: no thread waits for the answers.
             self._interrupted = admin
             if isinstance(error, SystemError) and isinstance(error.__cause__, KeyboardInterrupt):
-                # What the client makes of one that comes while it takes a request.
+                # How the client reports an interrupt that arrives while it accepts a request.
                 raise KeyboardInterrupt from error
             raise
 
@@ -325,7 +325,7 @@ class KafkaClients:
             raise unreachable(self.url, error) from error
 
     def _let_in(self) -> None:
-        """Return once a broker has answered; what it refuses is refused the next time, too."""
+        """Return once a broker has answered; a refusal is repeated to later calls."""
         try:
             self.brokers()
         except Exception as error:

@@ -1,4 +1,4 @@
-"""What Kafka's errors mean to the caller of a log."""
+"""Translates Kafka's errors for the caller of a log."""
 
 from typing import Final
 
@@ -26,7 +26,7 @@ _NO_RIGHT: Final = frozenset(
 _TOO_LARGE: Final = frozenset(
     {KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE, KafkaError.INVALID_MSG_SIZE}
 )
-#: Nothing is wrong with the request, and nothing of it was stored.
+#: Transient errors: nothing of the request was stored.
 _NOT_STORED: Final = frozenset(
     {
         KafkaError._QUEUE_FULL,
@@ -42,7 +42,7 @@ _MISSING: Final = frozenset(
         KafkaError.UNKNOWN_TOPIC_OR_PART,
     }
 )
-#: Of a leader that was replaced: what was sent to it may be stored.
+#: The leader was replaced: what was sent to it may be stored.
 _STALE: Final = frozenset(
     {
         KafkaError.FENCED_LEADER_EPOCH,
@@ -52,9 +52,9 @@ _STALE: Final = frozenset(
     }
 )
 _THERE: Final = frozenset({KafkaError.TOPIC_ALREADY_EXISTS, KafkaError.INVALID_PARTITIONS})
-#: What a consumer says that may not use groups.
+#: Reported by a consumer that may not use groups.
 NO_GROUPS: Final = KafkaError.GROUP_AUTHORIZATION_FAILED
-#: No error: a consumer has come to the end.
+#: Not an error: a consumer has reached the end.
 AT_END: Final = KafkaError._PARTITION_EOF
 #: A connection was lost.
 BROKEN: Final = frozenset({KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN})
@@ -70,23 +70,23 @@ _IMPOSSIBLE: Final = frozenset(
 
 
 class MissingError(NotSentError):
-    """There is no such topic, or not yet."""
+    """The topic does not exist, or not yet."""
 
 
 class StaleError(LostError):
-    """The client knew an old leader, and must look again."""
+    """The client used a former leader, and must refresh its metadata."""
 
 
 class ThereError(Exception):
-    """The topic, or the partition, is there already."""
+    """The topic, or the partition, exists already."""
 
 
 class GoneError(Exception):
-    """What is read lies before the first message that is kept."""
+    """The offset lies before the first message still stored."""
 
 
 def translated(error: KafkaError, url: str) -> Exception:
-    """Return what an error of the client means: one of a log, or one that is tried again."""
+    """Translate a client's error: to one of a log, or one after which to try again."""
     code = error.code()
     if code in _GONE:
         return GoneError(error.str())
@@ -102,10 +102,10 @@ def translated(error: KafkaError, url: str) -> Exception:
 
 
 def final_error(error: KafkaError, url: str) -> StrandlineError | None:
-    """Return the error of a log for what no later try changes; None for all else."""
+    """Return our error if no later try can succeed; None otherwise."""
     code, reason = error.code(), error.str()
     if code in _REFUSED:
-        say = "the broker does not let this user in, check user, password, mechanism and TLS"
+        say = "the broker refuses this user, check user, password, mechanism and TLS"
         return InvalidError(say, url=url, reason=reason)
     if code in _NO_RIGHT:
         return InvalidError(

@@ -1,4 +1,4 @@
-"""What Kafka's brokers have for a log, what they lack, and what to do about it."""
+"""Checks what Kafka's brokers have or lack for a log, and what to do about it."""
 
 import contextlib
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ _CONNECT_S: Final = 10.0
 
 
 def examine(url: str) -> Iterator[Examined]:
-    """Yield what is found on the brokers that a URL names. Nothing is changed there."""
+    """Yield findings about the brokers of a URL. Changes nothing there."""
     about = "brokers"
     with contextlib.ExitStack() as opened:
         try:
@@ -33,7 +33,7 @@ def examine(url: str) -> Iterator[Examined]:
 def _looked_at(clients: KafkaClients, address: KafkaAddress) -> Iterator[Examined]:
     brokers = clients.retried(clients.brokers)
     yield Examined("brokers", "ok", f"{brokers} at {address.shown}")
-    yield Examined("version", "ok", "brokers do not tell it; a log needs Kafka 3.0 or newer")
+    yield Examined("version", "ok", "brokers do not report it; a log needs Kafka 3.0 or newer")
     names = KafkaNames(address.prefix)
     topics = clients.retried(lambda: clients.topics_under(f"{address.prefix}."))
     if names.keyed not in topics:
@@ -43,7 +43,7 @@ def _looked_at(clients: KafkaClients, address: KafkaAddress) -> Iterator[Examine
             advice = "use fewer replicas, or start more brokers"
             yield Examined("replicas", "failed", f"{wanted} on {brokers} brokers", advice)
         return
-    yield Examined("log", "ok", f"{address.prefix}, {len(topics)} topics of Kafka's")
+    yield Examined("log", "ok", f"{address.prefix}, {len(topics)} Kafka topics")
     settings = clients.retried(lambda: clients.settings_of(topics))
     is_durable, reason = syncing(topics, settings)
     if is_durable:

@@ -1,4 +1,4 @@
-"""Reading messages from an offset of Kafka's on, with a few consumers that are used in turn."""
+"""Reads messages from a Kafka offset on, with a small pool of consumers."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -14,7 +14,7 @@ _CONSUMERS_MAX: Final = 4
 _FETCH_S: Final = 5.0
 #: How many messages one fetch returns at most.
 _MESSAGES_MAX: Final = 512
-#: A fetch finds what it is asked for, and must not wait for more.
+#: The messages exist already, so a fetch must not wait for more.
 _SETTINGS: Final = {
     "auto.offset.reset": "error",
     "check.crcs": True,
@@ -26,14 +26,14 @@ _SETTINGS: Final = {
 
 
 class MessagePlace(NamedTuple):
-    """A partition of a topic of Kafka's."""
+    """A partition of a Kafka topic."""
 
     topic: str
     number: int
 
 
 class PooledConsumer:
-    """A consumer, and what it would read next."""
+    """A consumer, and its next position."""
 
     def __init__(self, consumer: Consumer) -> None:
         self.consumer = consumer
@@ -41,13 +41,13 @@ class PooledConsumer:
         self.next: int = -1
 
     def begin(self, place: MessagePlace, at: int) -> None:
-        """Read from there on, if this is not where it is."""
+        """Seek to the position, unless the consumer is there already."""
         if (self.place, self.next) != (place, at):
             self.consumer.assign([TopicPartition(*place, at)])
             self.place = place
 
     def end(self, at: int, stop: int) -> None:
-        """Record where it is; it reads no further if nothing is left before `stop`."""
+        """Record the position; stop prefetching if nothing is left before `stop`."""
         self.next = at
         if at >= stop:
             self.consumer.unassign()
@@ -55,7 +55,7 @@ class PooledConsumer:
 
 
 def polled(consumer: Consumer, timeout_s: float) -> Message:
-    """Return the next message, or error; LostError if none comes."""
+    """Return the next message or error; LostError if there is none in time."""
     while (found := consumer.poll(timeout_s)) is not None:
         if not _is_of_group(found):
             return found
@@ -63,12 +63,12 @@ def polled(consumer: Consumer, timeout_s: float) -> Message:
 
 
 def consumed(consumer: Consumer, most: int) -> list[Message]:
-    """Return what more is there already."""
+    """Return further messages that were received already."""
     return [each for each in consumer.consume(most, 0) if not _is_of_group(each)]
 
 
 def _is_of_group(found: Message) -> bool:
-    """Whether it says that the user may not use groups, which consumers have and we do not use."""
+    """Whether it reports that the user may not use groups, which we do not need."""
     error = found.error()
     return error is not None and error.code() == NO_GROUPS
 
@@ -76,7 +76,7 @@ def _is_of_group(found: Message) -> bool:
 class FetchPool:
     """The consumers of one log. Thread-safe.
 
-    One that has not read to its end goes on where it was: what follows is there already.
+    One that has not read to its end is reused at its position, where messages are prefetched.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class FetchPool:
     def fetch(self, place: MessagePlace, at: int, stop: int) -> list[Message]:
         """Return messages from `at` on and before `stop`, in order, at least one.
 
-        GoneError if `at` is no longer kept, LostError if nothing comes.
+        GoneError if `at` is no longer stored, LostError if nothing arrives.
         """
         with self.pooled(place, at) as pooled:
             pooled.begin(place, at)
@@ -106,12 +106,12 @@ class FetchPool:
                 if error is not None:
                     raise translated(error, self._url)
             if found[0].offset() != at:
-                raise LostError("another message than was asked for")
+                raise LostError("a message with another offset than requested")
             pooled.end(at + len(found), stop)
             return found
 
     def close(self) -> None:
-        """Close every consumer that is not in use; the others are closed after their use."""
+        """Close idle consumers; the others are closed after use."""
         with self._is_free:
             self._is_closed = True
             idle, self._idle = self._idle, []
@@ -120,7 +120,7 @@ class FetchPool:
 
     @contextmanager
     def pooled(self, place: MessagePlace, at: int) -> Iterator[PooledConsumer]:
-        """Yield a consumer, one that would go on there if there is one."""
+        """Yield a consumer, preferably one at this position."""
         pooled, is_good = self._taken(place, at), False
         try:
             yield pooled

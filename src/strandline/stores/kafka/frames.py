@@ -1,4 +1,4 @@
-"""Frames: what one message of a partition holds, and which of them count. See design 0114."""
+"""Frames: the content of messages, and which of them count. See design 0114."""
 
 from typing import Final, NamedTuple
 
@@ -13,33 +13,33 @@ from strandline.values import CorruptError, ValueKind
 
 #: What each frame begins with.
 _FORMAT: Final = b"SLF\x01"
-#: The name of what comes before the first frame.
+#: The name used as `after` by the first frame.
 NO_NAME: Final = b""
 NAME_BYTES: Final = 16
 
 
 class Checkpoint(msgspec.Struct, array_like=True, frozen=True):
-    """What a frame without records stores: all that the frames before it are needed for."""
+    """A frame without records, which replaces everything needed of the frames before it."""
 
     marks: FrameMarks
     identities: IdentityState
-    #: Of the last record, which may be gone.
+    #: The timestamp of the last record, which may be removed.
     last_us: int
     value: bytes | None
 
 
 class KafkaFrame(msgspec.Struct, array_like=True, frozen=True):
-    """What one message holds. It counts if the last frame that counts before it is `after`."""
+    """The content of one message. It counts if `after` names the last frame that counts before."""
 
-    #: No other write has it: it tells whether a message whose answer was lost is there.
+    #: Unique to one write: shows whether a message whose answer was lost was stored.
     name: bytes
     after: bytes
-    #: Where the writer saw the end of the messages. One that is stored there counts for sure,
-    #: since nothing came between.
+    #: The end of the messages as the writer saw it. A frame stored at that offset certainly
+    #: counts, because no message came between.
     claim: int
     #: The offset of the first record.
     start: int
-    #: What all records before this frame count, also those that are gone.
+    #: The size of all records before this frame, also of removed ones.
     bytes_before: int
     #: Kafka's offset of the last checkpoint before this frame; -1 for none.
     checkpoint: int
@@ -69,7 +69,7 @@ _decoder: Final = msgspec.msgpack.Decoder(KafkaFrame)
 
 
 class PlacedFrame(NamedTuple):
-    """A frame, and where it is."""
+    """A frame, and its Kafka offset."""
 
     at: int
     frame: KafkaFrame
@@ -77,14 +77,14 @@ class PlacedFrame(NamedTuple):
 
     @property
     def is_evident(self) -> bool:
-        """Whether it counts whatever was before it."""
+        """Whether it counts whatever came before it."""
         return self.at == self.frame.claim
 
 
 def placed_frame(message: Message) -> PlacedFrame:
-    """Return the frame of a message; CorruptError if it cannot be read.
+    """Decode a message; CorruptError if it cannot be read.
 
-    What another program has sent to the topic is a frame that does not count.
+    Another program's message becomes a frame that does not count.
     """
     at, value = message.offset() or 0, message.value() or b""
     if not value.startswith(_FORMAT):
@@ -102,23 +102,23 @@ def placed_frame(message: Message) -> PlacedFrame:
 class PartitionEnd(NamedTuple):
     """The end of a partition. Implements EndOfFrames."""
 
-    #: Kafka's offset after all messages that were seen.
+    #: Kafka's offset after all messages seen so far.
     end: int
-    #: The last frame that counts, and where it is; -1 for none.
+    #: The last frame that counts, and its Kafka offset; -1 for none.
     name: bytes
     at: int
     next: int
     last_us: int
-    #: The chain's value there; None in a topic without a proof.
+    #: The chain's value at the end; None in a topic without a proof.
     value: bytes | None
-    #: What all records count that there ever were.
+    #: The size of all records ever appended, as counted against limits.
     bytes_total: int
     checkpoint: int
     identified: int
 
 
 def end_after(placed: PlacedFrame) -> PartitionEnd:
-    """Return the end of a partition whose last message is this frame, which counts."""
+    """Return the end of a partition whose last message is this frame, if it counts."""
     at, frame, _ = placed
     identified = at if frame.identities else frame.identified
     if frame.saved is not None:

@@ -1,4 +1,4 @@
-"""Which writes a partition has seen: those of its last checkpoint, and of the frames since."""
+"""The identities that a partition recognises: the last checkpoint's, and those of later frames."""
 
 import threading
 from collections.abc import Iterable
@@ -11,29 +11,29 @@ from strandline.stores.kafka.partition import KafkaPartition
 
 #: No record has an offset as high as this.
 _ALL: Final = 1 << 62
-#: After how many identities, or bytes of frames, they are stored by themselves.
+#: From this many identities, or bytes of frames, on they are stored in a checkpoint.
 _UNSAVED_MAX: Final = 20_000
 _UNSAVED_BYTES_MAX: Final = 64 * 1024 * 1024
 
 
 class KafkaIdentities:
-    """The writes that a partition can recognise. Thread-safe, but for what it returns."""
+    """The identities that a partition recognises. Thread-safe, except for what it returns."""
 
     def __init__(self, partition: KafkaPartition) -> None:
         self._partition = partition
         #: Held while identities are read or changed.
         self.lock: Final = threading.RLock()
         self._known = Identities()
-        #: Up to which of Kafka's offsets they were folded; None before the first time.
+        #: The Kafka offset up to which they were read; None before the first read.
         self._upto: int | None = None
-        #: The last frame that counts before there.
+        #: The last frame that counts before that offset.
         self._name = NO_NAME
         self._lives = partition.lives
         self._unsaved = self._unsaved_bytes = 0
 
     @property
     def is_worth_saving(self) -> bool:
-        """Whether the next process would have to read much."""
+        """Whether the next process would otherwise have to read much."""
         has_some = self._unsaved > 0
         return self._unsaved >= _UNSAVED_MAX or (
             has_some and self._unsaved_bytes >= _UNSAVED_BYTES_MAX
@@ -63,7 +63,7 @@ class KafkaIdentities:
                 self._upto, self._name = placed.at + 1, placed.frame.name
 
     def state(self, end: PartitionEnd, now_us: int | None = None) -> IdentityState:
-        """Return the identities up to `end` as they are stored; without those that expired."""
+        """Return the identities up to `end` in stored form, without expired ones."""
         with self.lock:
             known = self.catch_up(end)
             if now_us is not None:
@@ -75,7 +75,7 @@ class KafkaIdentities:
         self._unsaved = self._unsaved_bytes = 0
 
     def forget(self) -> None:
-        """Read them again when they are needed."""
+        """Drop the cache; it is read again when needed."""
         self._upto = None
 
     def _load(self, end: PartitionEnd) -> None:

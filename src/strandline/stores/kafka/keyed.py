@@ -1,4 +1,4 @@
-"""Small values by key, replaced by compare-and-set: the folded messages of one topic."""
+"""Small values by key, replaced by compare-and-set: built from one topic's messages."""
 
 import contextlib
 import logging
@@ -30,7 +30,7 @@ from strandline.stores.lost_answer import LostError, NotSentError
 from strandline.values import CorruptError, StrandlineError, UnavailableError, UnknownError
 
 _NAME_BYTES: Final = 16
-#: After how many messages everything is stored again, and these are deleted.
+#: After this many messages a snapshot is stored, and they are deleted.
 _SNAPSHOT_AFTER: Final = 4096
 _POLL_S: Final = 0.25
 _SETTINGS: Final = {
@@ -54,14 +54,14 @@ class KeyedLog:
         self._moved = threading.Condition()
         self._state = KeyedState()
         self._error: StrandlineError | None = None
-        #: Changes of this process whose outcome is awaited.
+        #: Changes of this process that wait for their outcome.
         self._awaited: dict[bytes, AppliedChange | None] = {}
         self._must_restart = False
         self._thread = threading.Thread(target=self._follow, name="strandline-keyed", daemon=True)
         start_thread(self._thread)
 
     def catch_up(self) -> None:
-        """Return once everything is known that was stored before this call."""
+        """Return once everything that was stored before this call has been read."""
         tries = self._clients.tries()
         while True:
             end = self._clients.retried(self._end, tries)
@@ -74,12 +74,12 @@ class KeyedLog:
             return
 
     def get(self, key: str) -> KeyedEntry:
-        """Return a key as it was known at the last `catch_up`, or later."""
+        """Return a key's entry as of the last `catch_up`, or later."""
         with self._moved:
             return self._state.entries.get(key, NONE)
 
     def under(self, prefix: str) -> Mapping[str, KeyedEntry]:
-        """Return the keys with a value whose name begins so, as `get` does."""
+        """Return the keys with this prefix that have a value, as `get` does."""
         with self._moved:
             return {
                 key: each
@@ -88,9 +88,9 @@ class KeyedLog:
             }
 
     def change(self, conditions: Sequence[KeyCondition], puts: Sequence[KeyPut]) -> int | None:
-        """Make all changes, if all conditions hold; return the new version, None if not.
+        """Make all changes if all conditions hold; return the new version, or None if not.
 
-        UnknownError if the answer was lost and cannot be found out.
+        UnknownError if the answer was lost and the outcome cannot be determined.
         """
         name = self._clients.clock.random_bytes(_NAME_BYTES)
         payload = KeyedMessage(name, list(conditions), list(puts)).encode()
@@ -107,14 +107,14 @@ class KeyedLog:
         return outcome.version if outcome.is_applied else None
 
     def close(self) -> None:
-        """End the following; the clients are closed already."""
+        """End the following thread; the clients are closed already."""
         self._thread.join()
 
     def _end(self) -> int:
         try:
             return self._clients.ends([self._place])[0]
         except (MissingError, StaleError):
-            # After a restart, a client may remember that there was no leader.
+            # After a broker's restart, a client may still believe that there is no leader.
             self._clients.refresh(self._place.topic)
             raise
 
@@ -149,14 +149,14 @@ class KeyedLog:
                 return outcome
 
     def _store_snapshot(self) -> None:
-        """Store everything again in one message, and remove what came before."""
+        """Store a snapshot in one message, and remove the messages before it."""
         with self._moved:
             claim = self._state.next
             entries = {
                 key: each for key, each in self._state.entries.items() if each.value is not None
             }
         name = self._clients.clock.random_bytes(_NAME_BYTES)
-        # Where that fails, or others were faster, another time will do.
+        # If that fails, or another process was first, a later change tries again.
         with contextlib.suppress(StrandlineError, LostError, GoneError):
             payload = KeyedMessage(name, [], [], claim, entries).encode()
             if self._clients.send(self._place, payload) == claim:
@@ -222,7 +222,7 @@ class KeyedLog:
             return
         found = decode_message(message.value() or b"", self._place.topic, at)
         if at > self._state.next:
-            # What came between was deleted, after all of it was stored again here.
+            # The messages between were deleted, after this snapshot replaced them.
             is_whole = found is not None and found.entries is not None and found.claim == at
             if not is_whole:
                 raise _hole(self._place.topic, self._state.next)

@@ -1,4 +1,4 @@
-"""The way into each partition: what waits goes together, and is stored once."""
+"""The lane of each partition: waiting appends are sent together, and stored once."""
 
 from collections.abc import Callable
 from concurrent.futures import Executor
@@ -25,7 +25,7 @@ _RECORDS_MAX: Final = 100_000
 
 
 class KafkaLane:
-    """The way into one partition. Any thread may append; `on_stored` is called with the end."""
+    """The write path of one partition. Any thread may append; calls `on_stored` with the end."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class KafkaLane:
         )
         self._executor = executor
         self.close: Final = self._queue.close
-        #: The last frame of this process, and how often a connection broke before it.
+        #: The end after this process's last frame, and the count of lost connections then.
         self._stored: PartitionEnd | None = None
         self._losses = 0
 
@@ -59,7 +59,7 @@ class KafkaLane:
         whole = sum(each.size_bytes for each in request.drafts)
         if whole > _BYTES_MAX or len(request.drafts) > _RECORDS_MAX:
             raise InvalidError(
-                "this is too much for one append, which is one message: append less at a time",
+                "this is too large for one append, which is one message: append less at a time",
                 records=len(request.drafts),
                 records_max=_RECORDS_MAX,
                 bytes=whole,
@@ -87,13 +87,13 @@ class KafkaLane:
         except StrandlineError as error:
             self._queue.fail(batch, error)
         except BaseException as error:
-            # No append is left without an outcome, also if its caller is interrupted.
+            # Every append must get an outcome, even if its caller is interrupted.
             self._queue.fail(batch, UnknownError(error))
             if not isinstance(error, Exception):
                 raise
 
     def _store(self, batch: list[WaitingAppend]) -> None:
-        """Decide on appends and store them, again until no other writer is in between."""
+        """Decide on appends and store them; repeat until no other writer intervenes."""
         tries = self._clients.tries(self._clients.patience_s)
         end = self.partition.known_end
         if self._stored is not None and self._losses != self._clients.losses:
@@ -154,7 +154,7 @@ class KafkaLane:
         return True
 
     def _looked_up(self, tries: KafkaTries) -> PartitionEnd:
-        """Return the end as it is now; begin an epoch if acknowledged records are missing."""
+        """Return the current end; begin an epoch if acknowledged records are missing."""
         losses = self._clients.losses
         end, last = self.partition.end(tries), self._stored
         if last is None or self._losses == losses:
@@ -164,7 +164,7 @@ class KafkaLane:
             try:
                 is_there = self.partition.frame(last.at).name == last.name
             except GoneError:
-                # One that was trimmed was there.
+                # A trimmed record had been there.
                 is_there = True
         self._stored, self._losses = None, losses
         if not is_there:

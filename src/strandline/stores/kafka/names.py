@@ -1,4 +1,4 @@
-"""What a log's topics are called on the brokers, and how they are made."""
+"""The Kafka topics of a log: their names and settings."""
 
 import hashlib
 from typing import Final, NamedTuple
@@ -20,18 +20,18 @@ class KafkaNames(NamedTuple):
         return f"{self.prefix}.log"
 
     def records(self, topic_id: UUID) -> str:
-        """The topic with the frames of a topic of the log."""
+        """The Kafka topic with the frames of a topic of the log."""
         return f"{self.prefix}.{topic_id.hex}"
 
 
 class TopicForm(NamedTuple):
-    """How topics are made."""
+    """Settings for new topics."""
 
     replicas: int
     is_synced: bool
 
     def create(self, clients: KafkaClients, name: str, partitions: int, **more: str) -> None:
-        """Create a topic, unless it is there."""
+        """Create a topic, unless it exists."""
         config = {
             "cleanup.policy": "delete",
             "max.message.bytes": str(MESSAGE_BYTES_MAX),
@@ -47,16 +47,16 @@ class TopicForm(NamedTuple):
 
 
 def key_of_topic(topic_id: UUID) -> str:
-    """Return the key of what is stored of a topic."""
+    """Return the key of a stored topic."""
     return f"t.{topic_id.hex}"
 
 
 def keys_of_topic(topic_id: UUID) -> str:
-    """Return what the keys of a topic's own area begin with."""
+    """Return the prefix of the keys in a topic's keyed area."""
     return f"k.{topic_id.hex}."
 
 
 def key_in_topic(topic_id: UUID, key: str) -> str:
-    """Return the key for one of a topic's own area."""
+    """Return our key for a key in a topic's keyed area."""
     digest = hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()[:_KEY_HEX]
     return keys_of_topic(topic_id) + digest

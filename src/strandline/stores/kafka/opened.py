@@ -1,4 +1,4 @@
-"""Finding the log on the brokers, or making it; and how durable its topics are."""
+"""Finds or creates the log on the brokers; checks how durable its topics are."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -20,7 +20,7 @@ _LOG: Final = "log"
 
 
 class KafkaLogValue(msgspec.Struct, array_like=True, frozen=True):
-    """What is stored of a log."""
+    """The stored properties of a log."""
 
     format: int
     log_id: UUID
@@ -29,16 +29,16 @@ class KafkaLogValue(msgspec.Struct, array_like=True, frozen=True):
 
     @property
     def form(self) -> TopicForm:
-        """How its topics are made."""
+        """The settings for its topics."""
         return TopicForm(self.replicas, self.is_synced)
 
 
 def open_keyed(clients: KafkaClients, names: KafkaNames, form: TopicForm, mode: Mode) -> KeyedLog:
-    """Return the keyed values of a log; with `mode` write of a new one where there is none."""
+    """Return the keyed values of a log; with `mode` write, create them if there are none."""
     if clients.retried(lambda: clients.replicas(names.keyed)) is None:
         if mode is not Mode.WRITE:
             raise _no_log(clients.url)
-        # The broker's own time decides when a claim is over.
+        # The broker's time decides when a claim expires.
         form.create(clients, names.keyed, 1, **{"message.timestamp.type": "LogAppendTime"})
     return KeyedLog(clients, names.keyed)
 
@@ -46,7 +46,7 @@ def open_keyed(clients: KafkaClients, names: KafkaNames, form: TopicForm, mode: 
 def open_log(
     clients: KafkaClients, keyed: KeyedLog, address: KafkaAddress, mode: Mode, new_id: UUID
 ) -> KafkaLogValue:
-    """Return what the log is; with `mode` write, it is made where there is none."""
+    """Return the log's properties; with `mode` write, create the log if there is none."""
     form = form_of(address)
     while True:
         keyed.catch_up()
@@ -64,7 +64,7 @@ def open_log(
 
 
 def known_log(keyed: KeyedLog) -> KafkaLogValue | None:
-    """Return what is stored of the log; None if there is none."""
+    """Return the log's stored properties; None if there is no log."""
     entry = keyed.get(_LOG)
     if entry.value is None:
         return None
@@ -77,7 +77,7 @@ def known_log(keyed: KeyedLog) -> KafkaLogValue | None:
 
 
 def form_of(address: KafkaAddress) -> TopicForm:
-    """Return how the topics of a new log are made."""
+    """Return the settings for the topics of a new log."""
     return TopicForm(address.replicas or 1, address.is_synced is not False)
 
 
@@ -92,12 +92,12 @@ def _no_log(url: str) -> InvalidError:
 
 
 def capabilities(clients: KafkaClients, topics: Sequence[str]) -> Capabilities:
-    """Return what the brokers promise for these topics, by their settings."""
+    """Return what the brokers promise for these topics, according to their settings."""
     settings = clients.retried(lambda: clients.settings_of(topics))
     smallest = min(int(each.get("max.message.bytes", "0")) for each in settings)
     if smallest < MESSAGE_BYTES_MAX:
         raise InvalidError(
-            "a topic of this log takes too small messages, set its max.message.bytes again",
+            "a topic of this log accepts only too small messages, set its max.message.bytes again",
             url=clients.url,
             found=smallest,
             needed=MESSAGE_BYTES_MAX,
@@ -110,7 +110,7 @@ def capabilities(clients: KafkaClients, topics: Sequence[str]) -> Capabilities:
 
 
 def syncing(topics: Sequence[str], settings: Sequence[dict[str, str]]) -> tuple[bool, str]:
-    """Return whether each topic is synced before it is acknowledged, and how that is known."""
+    """Return whether each topic is synced before it is acknowledged, and the evidence."""
     pairs = zip(topics, settings, strict=True)
     late = [name for name, each in pairs if each.get("flush.messages") != "1"]
     if not late:

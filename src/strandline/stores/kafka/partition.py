@@ -1,4 +1,4 @@
-"""What a process knows of one partition: its end, the frames before it, and where offsets are."""
+"""What a process knows of one partition: end, recent frames, and the positions of offsets."""
 
 import threading
 from collections import deque
@@ -35,17 +35,17 @@ from strandline.values import CorruptError, StrandlineError, Topic
 
 R = TypeVar("R")
 
-#: How much of the end is kept in memory, so that a reader that follows it asks for nothing.
+#: How much of the end is cached, so that a reader that follows it needs no requests.
 _TAIL_BYTES: Final = 4 * 1024 * 1024
 _NAMES_MAX: Final = 4096
-#: How far back an end is looked for at first.
+#: How far back to search for an end at first.
 _BACK: Final = 8
 
 
 class KafkaPartition:
     """One partition of a topic. Thread-safe.
 
-    `is_there` tells whether the log has the topic still.
+    `is_there` returns whether the log still has the topic.
     """
 
     def __init__(
@@ -64,26 +64,26 @@ class KafkaPartition:
         self._new = FrameMarks(0, 0, 0, None if chain is None else chain.origin, [epoch])
         self._lock = threading.Lock()
         self._end: PartitionEnd | None = None
-        #: The last frames that count, without a gap, and how many bytes they are.
+        #: The last frames that count, without a gap, and their total size.
         self._tail: deque[PlacedFrame] = deque()
         self._tail_bytes = 0
-        #: The names of frames that counted lately, in order.
+        #: The names of recent frames that counted, in order.
         self._names: dict[bytes, int] = {}
         self._places = FramePlaces()
         self.followers: Final = FrameFollowers()
         self._marks: tuple[int, FrameMarks] = -1, self._new
-        #: Rises each time that everything was forgotten.
+        #: Rises whenever everything cached is dropped.
         self.lives: int = 0
 
     # --- the end ---
 
     @property
     def known_end(self) -> PartitionEnd | None:
-        """The end as this process saw it last."""
+        """The cached end."""
         return self._end
 
     def end(self, tries: KafkaTries | None = None) -> PartitionEnd:
-        """Return the end as it is now; DroppedError if the topic is gone."""
+        """Return the current end; DroppedError if the topic is gone."""
         tries = self.clients.tries() if tries is None else tries
         while True:
             known = self._end
@@ -91,7 +91,7 @@ class KafkaPartition:
             if known is not None and stop == known.end:
                 return known
             if known is not None and stop < known.end:
-                # The brokers have lost messages: nothing that was known holds.
+                # The brokers have lost messages: nothing cached is valid.
                 self.forget()
                 continue
             try:
@@ -103,7 +103,7 @@ class KafkaPartition:
                 return found
 
     def _caught_up(self, stop: int, tries: KafkaTries) -> PartitionEnd | None:
-        """Return the end once everything before `stop` was folded; None to begin again."""
+        """Return the end once everything before `stop` was read; None to start again."""
         while True:
             known = self._end
             if known is None:
@@ -116,7 +116,7 @@ class KafkaPartition:
                 return None
 
     def _begin(self, stop: int, tries: KafkaTries) -> None:
-        """Find the last frame that counts for sure, and fold what follows it."""
+        """Find the last frame that certainly counts, and read what follows it."""
         first = self.asked(lambda: self.clients.first(self.place), tries)
         back = 1
         while True:
@@ -124,7 +124,7 @@ class KafkaPartition:
             messages = list(self._messages(start, stop, tries))
             frames = [placed_frame(each) for each in messages]
             evident = next((index for index, each in enumerate(frames) if each.is_evident), None)
-            # What the log begins with counts: it is the very first, or was kept on purpose.
+            # The log's first message counts: it is the very first, or a trim has left it first.
             if evident is None and start == first:
                 evident = 0
             if evident is not None:
@@ -150,7 +150,7 @@ class KafkaPartition:
         return PartitionEnd(end, NO_NAME, -1, 0, 0, self._new.anchor, 0, -1, -1)
 
     def fold(self, messages: Sequence[Message]) -> bool:
-        """Record messages that follow those that were seen; return whether the end moved."""
+        """Process messages that follow those seen so far; return whether the end moved."""
         frames = [placed_frame(each) for each in messages]
         with self._lock:
             before = self._end
@@ -169,7 +169,7 @@ class KafkaPartition:
         self.followers.notice()
 
     def forget(self) -> None:
-        """Look everything up again."""
+        """Drop everything cached."""
         with self._lock:
             self.lives += 1
             self._end = None
@@ -180,7 +180,7 @@ class KafkaPartition:
             self._marks = -1, self._new
 
     def forget_places(self) -> None:
-        """Search again for where offsets are: messages were deleted."""
+        """Drop the positions of offsets: messages were deleted."""
         with self._lock:
             self._places.clear()
 
@@ -212,13 +212,13 @@ class KafkaPartition:
             self._tail_bytes -= self._tail.popleft().size_bytes
 
     def place_of(self, name: bytes) -> int | None:
-        """Return where a frame of this name counts, as far as this process has seen."""
+        """Return the position of a counting frame with this name, if this process has seen it."""
         return self._names.get(name)
 
     # --- marks ---
 
     def marks(self, end: PartitionEnd) -> FrameMarks:
-        """Return the marks at an end that was just seen; GoneError if there are newer ones."""
+        """Return the marks at an end that was just read; GoneError if there are newer ones."""
         at, marks = self._marks
         if at == end.checkpoint:
             return marks
@@ -232,7 +232,7 @@ class KafkaPartition:
         return saved.marks
 
     def ends(self) -> tuple[FrameMarks, PartitionEnd]:
-        """Return the marks and the end as they are now."""
+        """Return the current marks and end."""
         while True:
             end = self.end()
             try:
@@ -248,7 +248,7 @@ class KafkaPartition:
     # --- frames ---
 
     def frame(self, at: int) -> KafkaFrame:
-        """Return the frame at an offset of Kafka's; GoneError if it is no longer kept."""
+        """Return the frame at a Kafka offset; GoneError if it is no longer stored."""
         return placed_frame(self._fetch(at, at + 1)[0]).frame
 
     def tail_from(self, offset: int) -> list[PlacedFrame] | None:
@@ -259,7 +259,7 @@ class KafkaPartition:
     def announced(self, offset: int) -> list[KafkaFrame] | None:
         """Return the frames from this offset on that this process has seen.
 
-        None if a reader has to ask for them, or for the marks.
+        None if a reader has to request them, or the marks.
         """
         with self._lock:
             known, (checkpoint, marks) = self._end, self._marks
@@ -286,7 +286,7 @@ class KafkaPartition:
     def counted(self, at: int, after: bytes | None, stop: int) -> Iterator[list[PlacedFrame]]:
         """Yield, in lists, the frames from `at` on that count.
 
-        `after` is the last frame that counts before them; None if the one at `at` counts.
+        `after` is the last frame that counts before them; None if the frame at `at` counts.
         """
         while at < stop:
             messages = self._fetch(at, stop)
@@ -299,7 +299,7 @@ class KafkaPartition:
             yield found
 
     def locate(self, offset: int, end: PartitionEnd) -> int:
-        """Return Kafka's offset of a frame that counts, with this record or a little before it."""
+        """Return the Kafka offset of a frame that counts, at or shortly before this record's."""
         with self._lock:
             before, after = self._places.around(offset)
         low, low_start = (-1, -1) if before is None else (before[1], before[0])
@@ -325,7 +325,7 @@ class KafkaPartition:
         return low
 
     def frame_with(self, offset: int, end: PartitionEnd) -> PlacedFrame:
-        """Return the frame with the record at an offset that is stored."""
+        """Return the frame with the record at a stored offset."""
         tail = self.tail_from(offset)
         pages: Iterable[list[PlacedFrame]] = [tail or []]
         if tail is None:
@@ -337,7 +337,7 @@ class KafkaPartition:
         raise self.damaged(offset)
 
     def _evident(self, at: int, stop: int) -> PlacedFrame | None:
-        """Return the first frame from `at` on that counts for sure; None if there is none."""
+        """Return the first frame from `at` on that certainly counts; None if there is none."""
         while at < stop:
             messages = self._fetch(at, stop)
             for each in map(placed_frame, messages):
@@ -357,7 +357,7 @@ class KafkaPartition:
         return self.asked(lambda: self.clients.fetch(self.place, at, stop), tries)
 
     def asked(self, call: Callable[[], R], tries: KafkaTries | None = None) -> R:
-        """Return what a call to the brokers returns; DroppedError if the topic is gone."""
+        """Return the result of a call to the brokers; DroppedError if the topic is gone."""
         tries = self.clients.tries() if tries is None else tries
         while True:
             self.clients.state.check()
@@ -376,7 +376,7 @@ class KafkaPartition:
             raise dropped(self.topic)
 
     def damaged(self, position: int) -> StrandlineError:
-        """Return the error for a record that is not where it must be."""
+        """Return the error for a missing record."""
         name, number = self.place
         return CorruptError(
             "a record is missing, restore it from a copy",

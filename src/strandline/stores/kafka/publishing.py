@@ -1,4 +1,4 @@
-"""Storing one frame at the end of a partition, once, however often it has to be sent."""
+"""Stores one frame at the end of a partition, once, however often it has to be sent."""
 
 from collections.abc import Callable
 
@@ -16,11 +16,11 @@ def publish(
     begin: Callable[[], bool] = lambda: True,
     set_sent: Callable[[bool], None] = lambda _: None,
 ) -> bool:
-    """Store a frame, if the one that it comes after is still the last; return whether.
+    """Store a frame if its predecessor is still the last one; return whether it is stored.
 
-    The same frame is sent again if no answer comes: of its copies one counts at most.
-    `begin` is called before it is sent, and may refuse; `set_sent` with whether it may be
-    stored.
+    The same frame is sent again if there is no answer: at most one of its copies counts.
+    `begin` is called before sending, and may refuse; `set_sent` is called with whether the
+    frame may be stored.
     """
     payload = frame.encode()
     lives, may_be_there = partition.lives, False
@@ -29,7 +29,7 @@ def publish(
             at = partition.clients.send(partition.place, payload)
             may_be_there = True
             if at == frame.claim:
-                # Nothing came between what was known and this frame.
+                # No message came between the known end and this frame.
                 partition.advance(PlacedFrame(at, frame, len(payload)))
                 return True
         except NotSentError as error:
@@ -55,11 +55,11 @@ def publish(
 def _counts(
     partition: KafkaPartition, frame: KafkaFrame, tries: KafkaTries, lives: int
 ) -> bool | None:
-    """Return whether a frame that was sent counts; None if it must be sent again."""
+    """Return whether a sent frame counts; None if it must be sent again."""
     last = partition.end(tries).name
     if partition.place_of(frame.name) is not None:
         return True
     if partition.lives != lives:
         raise UnknownError(LostError("the answer was lost, and what is there was trimmed"))
-    # If another writer was first, no copy of this frame will ever count.
+    # If another writer was first, no copy of this frame can ever count.
     return None if last == frame.after else False

@@ -1,4 +1,4 @@
-"""Reading messages of others from an offset on, where offsets may be missing."""
+"""Reads other programs' messages from an offset on; offsets may be missing."""
 
 from typing import Final, NamedTuple
 
@@ -8,10 +8,10 @@ from strandline.stores.kafka.errors import AT_END, translated
 from strandline.stores.kafka.fetching import FetchPool, MessagePlace, consumed, polled
 from strandline.stores.lost_answer import LostError
 
-#: What lies between two messages may be many batches of aborted transactions.
+#: Between two messages there may be many batches of aborted transactions.
 _FETCH_S: Final = 20.0
 _MESSAGES_MAX: Final = 512
-#: Of transactions only what was committed; the end is reported, also behind holes.
+#: Only committed transactions; the end is reported, also after gaps.
 RAW_SETTINGS: Final[dict[str, str | bool]] = {
     "isolation.level": "read_committed",
     "enable.partition.eof": True,
@@ -19,7 +19,7 @@ RAW_SETTINGS: Final[dict[str, str | bool]] = {
 
 
 class RawPage(NamedTuple):
-    """Messages, and the offset up to which they are all there are."""
+    """Messages, and the offset up to which they are complete."""
 
     messages: list[Message]
     end: int
@@ -28,7 +28,7 @@ class RawPage(NamedTuple):
 def fetch_raw(pool: FetchPool, url: str, place: MessagePlace, at: int, stop: int) -> RawPage:
     """Return messages from `at` on and before `stop`; the page ends beyond `at`.
 
-    GoneError if `at` is no longer kept, LostError if nothing comes.
+    GoneError if `at` is no longer stored, LostError if nothing arrives.
     """
     with pool.pooled(place, at) as pooled:
         pooled.begin(place, at)
@@ -46,11 +46,11 @@ def fetch_raw(pool: FetchPool, url: str, place: MessagePlace, at: int, stop: int
                 messages.append(each)
                 end = offset + 1
                 continue
-            # The end, or a message behind what is wanted: there is nothing before it.
+            # The end, or a message beyond `stop`: there is nothing before it.
             end = max(end, min(stop, offset or 0))
             is_over = True
             break
         if end == at:
-            raise LostError("a broker that has less than another one")
+            raise LostError("a broker has fewer messages than another one")
         pooled.end(end, end if is_over else stop)
         return RawPage(messages, end)

@@ -1,4 +1,4 @@
-"""One partition of a topic of Kafka's that other programs write. See design 0131."""
+"""One partition of a Kafka topic that other programs write. See design 0131."""
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
@@ -32,12 +32,12 @@ _KEY_CHARACTERS_MAX: Final = 4096
 
 
 class RawPartition:
-    """Reads messages as they are, by Kafka's offsets. Thread-safe.
+    """Reads messages unchanged, by Kafka's offsets. Thread-safe.
 
-    `check_source` raises if the topic of Kafka's is no longer the one that it was.
+    `check_source` raises if the Kafka topic was deleted or created again.
     """
 
-    #: Hints begin with the next message.
+    #: Hints start with the next message.
     known_end: Final = None
 
     def __init__(
@@ -57,11 +57,11 @@ class RawPartition:
         self._epoch = Epoch(0, uuid5(topic.id, str(place.number)), Offset(0))
 
     def fold(self, messages: Sequence[KafkaMessage]) -> bool:
-        """A message is only a hint: what it says is read."""
+        """Messages serve only as hints: their content is read separately."""
         return bool(messages)
 
     def next(self) -> int:
-        """Return where the partition ends: behind what every reader may have by now."""
+        """Return the end of the partition: up to the last stable offset."""
         return self._asked(lambda: self._clients.stable_ends([self.place])[0])
 
     def state(self) -> PartitionState:
@@ -73,7 +73,7 @@ class RawPartition:
         return PartitionState(marks, Offset(low), [self._epoch])
 
     def since(self, timestamp_us: int) -> Offset:
-        """Return the first offset of a message of this time or later; the end if none is."""
+        """Return the first offset with this timestamp or later; the end if there is none."""
         time_ms = -(-timestamp_us // 1000)
         found = self._asked(lambda: self._clients.first_since(self.place, time_ms))
         end = self.next()
@@ -82,16 +82,16 @@ class RawPartition:
     def check(self, wanted: ReadRange) -> int:
         """Return where a read ends; raises as `check_range`."""
         state = self.state()
-        # Offsets do not count records.
+        # Offsets may have gaps, so they do not count records.
         whole = wanted._replace(records_max=None)
         return check_range(whole, state.marks, state.oldest, self.topic, self.place.number)
 
     def pages(self, wanted: ReadRange) -> Iterator[Sequence[StoredRecord]]:
-        """Return the records that are wanted, in lists; raises as `check` at once."""
+        """Return the wanted records, in lists; raises as `check` at once."""
         return self._pages(wanted, self.check(wanted))
 
     def records(self, wanted: ReadRange) -> Iterator[Record]:
-        """Return the records that are wanted."""
+        """Return the wanted records."""
         name, number, pages = self.topic.name, Partition(self.place.number), self.pages(wanted)
         return (
             Record(name, number, each.offset, each.timestamp_us, each.key, None, each.body)
@@ -107,7 +107,7 @@ class RawPartition:
             page = [raw_record(each) for each in found][:left]
             fitting = count_within((each.size_bytes for each in page), size_left)
             if fitting is not None:
-                # The first of all comes, however large it is.
+                # The first record is yielded however large it is.
                 if is_first or sum(each.size_bytes for each in page[:fitting]) <= (size_left or 0):
                     yield page[:fitting]
                 return
@@ -135,7 +135,7 @@ class RawPartition:
             try:
                 return call()
             except (MissingError, StaleError) as error:
-                # No look by name: brokers may create what is asked for.
+                # Not a lookup by name: brokers may create the topic that is asked for.
                 self._check_source()
                 tries.rest(error)
             except LostError as error:
@@ -143,13 +143,13 @@ class RawPartition:
 
 
 def raw_record(message: KafkaMessage) -> StoredRecord:
-    """Return a message as a record: its value, with key and headers as they are."""
+    """Convert a message to a record: its value, key and headers."""
     found: Any = message.headers()
     headers = tuple((str(name), value) for name, value in found or ())
     key, value = _bytes(message.key()), _bytes(message.value())
     body = SourceMessage(value, key, headers)
     size = len(body) + len(key or b"") + sum(len(n) + len(v or b"") for n, v in headers)
-    # Without a time it is -1.
+    # -1 stands for no time.
     time_ms = max(0, message.timestamp()[1])
     text = None if key is None else key_text(key)
     offset = Offset(message.offset() or 0)
@@ -157,7 +157,7 @@ def raw_record(message: KafkaMessage) -> StoredRecord:
 
 
 def key_text(key: bytes) -> str:
-    """Return a key as text: as it is in UTF-8, or in hexadecimal; a long one by its digest."""
+    """Return a key as text: UTF-8, or else hexadecimal; a long one as its digest."""
     try:
         text = key.decode()
     except UnicodeDecodeError:

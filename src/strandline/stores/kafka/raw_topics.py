@@ -1,4 +1,4 @@
-"""Topics of Kafka's that other programs write: whether they are there, and how many partitions."""
+"""Kafka topics that other programs write: whether they exist, and how many partitions."""
 
 import threading
 from collections.abc import Callable
@@ -12,20 +12,20 @@ from strandline.stores.kafka.fetching import MessagePlace
 from strandline.stores.kafka.raw_partition import RawPartition
 from strandline.values import InvalidError
 
-#: How long it is taken for true how many partitions a topic has.
+#: How long the number of a topic's partitions is cached.
 _FRESH_S: Final = 1.0
 
 
 class FoundTopic(NamedTuple):
-    """A topic of Kafka's."""
+    """A Kafka topic."""
 
-    #: It changes if a topic is deleted and created again.
+    #: Changes if the topic is deleted and created again.
     id: str
     partitions: int
 
 
 class RawTopics:
-    """What is known of the topics of Kafka's that a log reads. Thread-safe."""
+    """A cache of the Kafka topics that a log reads. Thread-safe."""
 
     def __init__(self, clients: KafkaClients, own_prefix: str) -> None:
         self._clients = clients
@@ -36,27 +36,27 @@ class RawTopics:
         self._partitions: dict[MessagePlace, RawPartition] = {}
 
     def checked(self, source: str) -> FoundTopic:
-        """Return a topic that is to be read from now on; InvalidError if that cannot be."""
+        """Return a topic that is about to be read; InvalidError if it cannot be."""
         if source.startswith(self._own_prefix):
-            raise InvalidError("this topic of Kafka's is one of the log's own", source=source)
+            raise InvalidError("this Kafka topic is one of the log's own", source=source)
         found = self._looked_up(source)
         if found is None:
             raise InvalidError(
-                "there is no such topic of Kafka's, check the spelling, or whether this user may"
+                "there is no such Kafka topic, check the spelling, and whether this user may"
                 " describe it",
                 source=source,
             )
         return found
 
     def with_partitions(self, topic: EngineTopic) -> EngineTopic:
-        """Return a topic as it is now; as it was known if its source is gone."""
+        """Return a topic with its current partitions; unchanged if its source is gone."""
         found = self._fresh(str(topic.settings.source))
         if found is None or found.partitions == topic.settings.partitions:
             return topic
         return replace(topic, settings=replace(topic.settings, partitions=found.partitions))
 
     def partition(self, topic: EngineTopic, number: int) -> RawPartition:
-        """Return a partition; InvalidError if the topic of Kafka's is gone."""
+        """Return a partition; InvalidError if the Kafka topic is gone."""
         place = MessagePlace(str(topic.settings.source), number)
         check = self._check(topic)
         check()
@@ -76,8 +76,8 @@ class RawTopics:
             if found is None or found.id != topic.source_id:
                 was = "was deleted" if found is None else "was deleted and created again"
                 raise InvalidError(
-                    f"the topic of Kafka's that this one reads {was}: drop this topic, and create"
-                    " it again to read what is there now",
+                    f"the Kafka topic that this one reads {was}: drop this topic, and create it"
+                    " again to read what is there now",
                     topic=topic.topic.name,
                     source=source,
                 )

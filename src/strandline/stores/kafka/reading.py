@@ -1,4 +1,4 @@
-"""Reading the records of a partition, from what is in memory of its end, or from the brokers."""
+"""Reads the records of a partition, from the cached end or from the brokers."""
 
 from typing import Final
 
@@ -13,20 +13,20 @@ _PAGE_BYTES: Final = 4 * 1024 * 1024
 
 
 class KafkaFrameReader:
-    """Reads the records of one partition, whose end was just seen."""
+    """Reads the records of one partition, whose end was just read."""
 
     def __init__(self, partition: KafkaPartition, end: PartitionEnd, kind: ValueKind) -> None:
         self._partition = partition
         self._end = end
         self._kind = kind
-        #: Where the next page begins, if this goes on: offset, Kafka's offset, last name.
+        #: Where the next page begins, if reading continues: offset, Kafka's offset, last name.
         self._next: tuple[int, int, bytes] | None = None
         pages = FramePages(partition.topic, partition.place.number, kind, self._page)
         self.records: Final = pages.records
         self.pages: Final = pages.pages
 
     def one(self, offset: int) -> StoredRecord:
-        """Return the entry at an offset that is kept."""
+        """Return the record at an existing offset."""
         return self._page(offset, offset + 1)[0]
 
     def _page(self, start: int, end: int) -> list[StoredRecord]:
@@ -72,7 +72,7 @@ class KafkaFrameReader:
 
 
 def _some(frames: list[PlacedFrame]) -> list[PlacedFrame]:
-    """Return the first frames, up to about a page."""
+    """Return the first frames, up to approximately one page."""
     size = 0
     for count, each in enumerate(frames):
         size += each.size_bytes

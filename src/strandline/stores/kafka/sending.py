@@ -1,4 +1,4 @@
-"""Sending messages: a thread that waits for an answer fetches it itself."""
+"""Sends messages: threads that wait for an answer poll for it themselves."""
 
 import threading
 from collections.abc import Callable
@@ -13,12 +13,12 @@ from strandline.stores.kafka.fetching import MessagePlace
 from strandline.stores.lost_answer import NotSentError
 
 _POLL_S: Final = 0.1
-#: How long a thread waits until it looks by itself whether another one polls.
+#: How long a thread waits before it checks by itself whether another one polls.
 _LOOK_S: Final = 1.0
 
 
 class SentMessage:
-    """One message, and what has come of it."""
+    """One message, and its answer."""
 
     __slots__ = ("_answer", "signal")
 
@@ -28,16 +28,16 @@ class SentMessage:
 
     @property
     def on_delivery(self) -> Callable[[KafkaError | None, Message], None]:
-        """What the client calls with the answer.
+        """The client's delivery callback.
 
-        It has no line of Python: an interrupt of the thread that polls would be raised in it, and
-        the answer be lost, which may be that of another thread.
+        It must not run any Python code: an interrupt of the polling thread would be raised in it,
+        and the answer, which may be another thread's, would be lost.
         """
         return self._answer.__setitem__
 
     @property
     def is_over(self) -> bool:
-        """Whether the answer is there."""
+        """Whether the answer has arrived."""
         return bool(self._answer)
 
     def offset(self, url: str) -> int:
@@ -51,8 +51,8 @@ class SentMessage:
 class MessageSender:
     """The producer of a log. Any thread may use it.
 
-    Answers come to the thread that polls. Of those that wait for one, one polls, until its own
-    is there, and leaves the polling to another; while none waits, `poll_idle` has it done.
+    Answers are delivered to the thread that polls. Of the waiting threads, one polls until its
+    own answer is there, and then another takes over; while none waits, `poll_idle` polls.
     """
 
     def __init__(self, settings: dict[str, Any], url: str) -> None:
@@ -64,7 +64,7 @@ class MessageSender:
 
     @property
     def producer(self) -> Producer:
-        """The client; ClosedError once it has ended."""
+        """The client; ClosedError once it is closed."""
         producer = self._open_producer
         if producer is None:
             raise closed_log()
@@ -73,23 +73,23 @@ class MessageSender:
     def send(self, place: MessagePlace, value: bytes) -> int:
         """Store a message, and return its offset.
 
-        LostError if no answer comes, NotSentError if it was not stored.
+        LostError if there is no answer, NotSentError if it was not stored.
         """
-        # Kept until the answer is there: `finish` may end the client between the two.
+        # Referenced until the answer arrives: `finish` may drop the client in between.
         sent, producer = SentMessage(), self.producer
         try:
             producer.produce(
                 place.topic, value, partition=place.number, on_delivery=sent.on_delivery
             )
         except BufferError as error:
-            raise NotSentError("too much waits to be sent") from error
+            raise NotSentError("too many messages wait to be sent") from error
         except KafkaException as error:
             raise translated(error.args[0], self._url) from error
         self._wait(sent, producer)
         return sent.offset(self._url)
 
     def poll_idle(self) -> None:
-        """Have callbacks called that no one waits for."""
+        """Run callbacks that no thread waits for."""
         if self._attempt_polling:
             try:
                 self.producer.poll(0)
@@ -98,16 +98,16 @@ class MessageSender:
                 self._pass_on()
 
     def finish(self) -> None:
-        """Return once everything is answered that was sent, and end the client."""
+        """Return once everything sent was answered, and close the client."""
         while len(self.producer):
             with self._polling:
                 self.producer.poll(_POLL_S)
             self._pass_on()
-        # It has no other end: its connections and threads live as long as it does.
+        # It has no close: its connections and threads end when it is garbage-collected.
         self._open_producer = None
 
     def _wait(self, sent: SentMessage, producer: Producer) -> None:
-        # Registered first: each thread that stops polling from now on wakes one that waits.
+        # Register first: each thread that stops polling from now on wakes a waiting one.
         self._waiting.add(sent)
         try:
             while not sent.is_over:
@@ -119,7 +119,7 @@ class MessageSender:
                     finally:
                         self._polling.release()
                 else:
-                    # An interrupt of the thread that polled may have come before it woke one.
+                    # A polling thread may have been interrupted before it woke another one.
                     sent.signal.wait(_LOOK_S)
                     sent.signal.clear()
         finally:
@@ -132,7 +132,7 @@ class MessageSender:
                 each.signal.set()
 
     def _pass_on(self) -> None:
-        """Wake those that are answered, and have one that waits poll from now on."""
+        """Wake the threads whose answers have arrived, and one more to poll from now on."""
         self._wake_answered()
         for each in tuple(self._waiting):
             if not each.is_over:

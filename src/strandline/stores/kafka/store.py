@@ -64,17 +64,17 @@ from strandline.values import (
 )
 from strandline.values.arguments import check_seconds
 
-#: How many partitions are appended to at the same moment.
+#: How many partitions are appended to concurrently.
 _APPENDS_AT_ONCE: Final = 32
 
 
 class KafkaStore:
     """Implements Store. A child of a fork cannot use it.
 
-    `mode="write"` creates the log's topics, with so many `replicas`, and has brokers sync
-    each message with `sync="always"`, which is usual, or when they like with "broker"; the
-    other modes need a log. `patience_s` is how long a call goes on trying while no broker
-    answers. `client_file` names a file with further settings of the client.
+    `mode="write"` creates the log's topics with `replicas` replicas. With `sync="always"`,
+    the default, brokers sync each message; with "broker", when they are configured to. The
+    other modes need an existing log. `patience_s` is how long a call keeps trying while no
+    broker answers. `client_file` names a file with further settings of the client.
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class KafkaStore:
         return self._topics.with_source(found)
 
     def remembered(self, topic: Topic) -> EngineTopic | None:
-        """Return what this process knows of a topic, which may be gone."""
+        """Return the cached topic, which may have been dropped."""
         return self._topics.known(topic.id)
 
     def find_topic_id(self, topic_id: UUID) -> EngineTopic | None:
@@ -231,10 +231,10 @@ class KafkaStore:
         return Offset(release(lane.partition, lane.identities, 0, before).marks.oldest)
 
     def sync(self, topic: EngineTopic, partition: int) -> None:
-        """What is acknowledged is as durable as the brokers can make it."""
+        """Nothing to do: acknowledged appends are as durable as the brokers can make them."""
 
     def flush(self) -> None:
-        """What is acknowledged is as durable as the brokers can make it."""
+        """Nothing to do: acknowledged appends are as durable as the brokers can make them."""
 
     def identities(self, topic: EngineTopic, partition: int) -> IdentityState:
         lane = self._lanes.lane(topic, partition)
@@ -325,7 +325,7 @@ class KafkaStore:
         if self._clients.state.is_inherited:
             return
         lanes = self._lanes.closings()
-        # Last to first: what was accepted is finished before the clients end.
+        # Closed in reverse order: accepted appends are finished before the clients end.
         steps = (self._keyed.close, self._clients.close, self._claims.close, self._watches.close)
         close_each((*steps, self._executor.shutdown, *lanes))
 

@@ -1,4 +1,4 @@
-"""Which topics there are: keyed values, and a topic of Kafka's for the records of each."""
+"""The topics of a log: keyed values, and a Kafka topic for the records of each."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -22,7 +22,7 @@ _DROPPED: Final = "d."
 class KafkaTopics:
     """Finds and changes topics. Thread-safe.
 
-    Each change expects the version of one key, `v`, that it was decided at, so that one
+    Each change expects the version of the key `v` at which it was decided, so that one
     process at a time changes topics.
     """
 
@@ -35,35 +35,35 @@ class KafkaTopics:
         self._form = form
         self._known: tuple[int, dict[UUID, EngineTopic]] = -1, {}
         self.raw: Final = RawTopics(clients, f"{names.prefix}.")
-        """Those that other programs write."""
+        """The topics that other programs write."""
 
     def all(self) -> dict[UUID, EngineTopic]:
-        """Return the topics of every tenant as they are now."""
+        """Return the current topics of every tenant."""
         self._keyed.catch_up()
         return self._read()[1]
 
     def known(self, topic_id: UUID) -> EngineTopic | None:
-        """Return a topic as it was at the last look; None for one that other programs write."""
+        """Return a topic as of the last look; None for one that other programs write."""
         found = self._known[1].get(topic_id)
         return None if found is None or found.settings.source is not None else found
 
     def with_source(self, topic: EngineTopic | None) -> EngineTopic | None:
-        """Return a topic with the partitions that its source has now, if it has one."""
+        """Return a topic with its source's current partitions, if it has a source."""
         if topic is None or topic.settings.source is None:
             return topic
         return self.raw.with_partitions(topic)
 
     def is_there(self, topic_id: UUID) -> bool:
-        """Whether the log has this topic, as far as this process has seen."""
+        """Whether the log has this topic, as of the last look."""
         return self._keyed.get(key_of_topic(topic_id)).value is not None
 
     def is_there_now(self, topic_id: UUID) -> bool:
-        """Whether the log has this topic."""
+        """Whether the log has this topic now."""
         self._keyed.catch_up()
         return self.is_there(topic_id)
 
     def create(self, made: EngineTopic) -> EngineTopic:
-        """Return the topic that is there, or this new one."""
+        """Return the existing topic, or this new one."""
         name, tenant = made.topic.name, made.topic.tenant
         is_made = False
         if made.settings.source is not None:
@@ -94,7 +94,7 @@ class KafkaTopics:
     def change_settings(
         self, topic: EngineTopic, change: Callable[[TopicSettings], TopicSettings]
     ) -> TopicSettings:
-        """Replace the settings by what `change` makes of them; DroppedError if it is gone."""
+        """Replace the settings with what `change` makes of them; DroppedError if it is gone."""
         while True:
             self._keyed.catch_up()
             version, known = self._read()
@@ -109,7 +109,7 @@ class KafkaTopics:
                 return settings
 
     def drop(self, topic: EngineTopic) -> None:
-        """Remove a topic and all that belongs to it."""
+        """Remove a topic and everything that belongs to it."""
         topic_id = topic.topic.id
         while True:
             self._keyed.catch_up()
@@ -118,7 +118,7 @@ class KafkaTopics:
                 break
             gone = [key_of_topic(topic_id), *self._keyed.under(keys_of_topic(topic_id))]
             puts = [KeyPut(key, None) for key in gone]
-            # After a crash, the next change of topics finishes this.
+            # After a crash, the next change of topics completes the drop.
             if self._change(version, KeyPut(_DROPPED + topic_id.hex, b""), *puts):
                 break
         self._finish_drops()
@@ -143,7 +143,7 @@ class KafkaTopics:
         return self._keyed.change(conditions, [KeyPut(_VERSION, b""), *puts]) is not None
 
     def _finish_drops(self) -> None:
-        """Remove what is left of topics that were dropped."""
+        """Remove the remains of dropped topics."""
         self._keyed.catch_up()
         for key, entry in self._keyed.under(_DROPPED).items():
             name = self._names.records(UUID(hex=key.removeprefix(_DROPPED)))
@@ -162,6 +162,6 @@ class KafkaTopics:
         self._clients.retried(lambda: self._clients.delete_topic(name))
 
     def names(self) -> Sequence[str]:
-        """Return the topics of Kafka's that have records of this log."""
+        """Return the Kafka topics with records of this log."""
         found = self.all().values()
         return [self._names.records(each.topic.id) for each in found if not each.settings.source]

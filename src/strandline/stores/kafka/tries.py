@@ -1,4 +1,4 @@
-"""How long a call goes on while the brokers do not answer."""
+"""How long a call keeps trying while the brokers do not answer."""
 
 import threading
 from typing import Final
@@ -12,7 +12,7 @@ _PAUSE_MAX_S: Final = 0.5
 
 
 class KafkaTries:
-    """The tries of one call. They run on the machine's own clock, as the brokers do."""
+    """The retries of one call. They use the machine's clock, as the brokers do."""
 
     def __init__(self, url: str, limit_s: float, closing: threading.Event) -> None:
         self._url = url
@@ -31,7 +31,7 @@ class KafkaTries:
         left_s = self.left_s
         if left_s <= 0:
             raise unreachable(self._url, reason)
-        # Jitter: several that failed together do not come back together.
+        # Jitter, so that calls that failed together do not retry together.
         jitter = 0.5 + self._clock.random_bytes(1)[0] / 255
         if self._closing.wait(min(self._pause_s * jitter, left_s)):
             raise closed_log()

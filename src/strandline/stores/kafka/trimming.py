@@ -1,4 +1,4 @@
-"""Checkpoints: what a partition needs of the frames before them, so that these can go."""
+"""Checkpoints: they replace the frames before them, so that these can be removed."""
 
 import contextlib
 from typing import NamedTuple
@@ -22,7 +22,7 @@ from strandline.values import StrandlineError
 
 
 class KafkaRelease(NamedTuple):
-    """What is left after records were removed."""
+    """The state after records were removed."""
 
     marks: FrameMarks
     end: PartitionEnd
@@ -32,7 +32,7 @@ class KafkaRelease(NamedTuple):
 def release(
     partition: KafkaPartition, identities: KafkaIdentities, low: int, before: int
 ) -> KafkaRelease:
-    """Raise the low-water mark to `low`, and remove what lies before `before`."""
+    """Raise the low-water mark to `low`, and remove records before `before`."""
     while True:
         marks, end = partition.ends()
         target = max(marks.oldest, min(before, end.next))
@@ -54,7 +54,7 @@ def release(
 def begin_at(
     partition: KafkaPartition, start: int, anchor: bytes | None, identities: IdentityState
 ) -> None:
-    """Have a partition without records begin at `start`."""
+    """Make a partition without records begin at `start`."""
     while True:
         marks, end = partition.ends()
         check_unused(end.next)
@@ -66,7 +66,7 @@ def begin_at(
 
 
 def begin_epoch(partition: KafkaPartition, identities: KafkaIdentities, acknowledged: int) -> None:
-    """Begin an epoch: what was acknowledged last, up to there, may be missing."""
+    """Begin an epoch: records acknowledged up to `acknowledged` may be missing."""
     while True:
         marks, end = partition.ends()
         start = min(acknowledged, end.next)
@@ -80,8 +80,8 @@ def begin_epoch(partition: KafkaPartition, identities: KafkaIdentities, acknowle
 
 
 def save(partition: KafkaPartition, identities: KafkaIdentities) -> None:
-    """Store what is recognised, so that the next process reads few frames for it."""
-    # Where that fails, another time will do.
+    """Store the identities, so that the next process has to read only few frames."""
+    # If that fails, a later append tries again.
     with contextlib.suppress(StrandlineError, GoneError):
         marks, end = partition.ends()
         _store(partition, end, marks, identities.state(end))
@@ -119,7 +119,7 @@ def _moved(
 
 
 def _delete(partition: KafkaPartition, marks: FrameMarks, end: PartitionEnd) -> bool:
-    """Remove messages that are not needed; False if the first has older records, too."""
+    """Remove messages that are not needed; False if the first also has older records."""
     if end.checkpoint < 0:
         return True
     is_whole, at = True, end.checkpoint

@@ -1,4 +1,4 @@
-"""Hints of what is appended: a consumer that is parked at the end of what is watched."""
+"""Hints of appends: a consumer waits at the end of the watched partitions."""
 
 import contextlib
 import threading
@@ -31,7 +31,7 @@ _SETTINGS: Final = {
 
 
 FindPartition = Callable[[TopicEnd], KafkaPartition | RawPartition]
-"""Returns what a process knows of a partition."""
+"""Returns this process's cached partition."""
 
 
 class KafkaWatches(Watches[TopicEnd, EngineTopic]):
@@ -43,18 +43,18 @@ class KafkaWatches(Watches[TopicEnd, EngineTopic]):
         find: FindPartition,
         end: Callable[[TopicEnd], int | None],
     ) -> None:
-        #: The ends that messages had, until each is passed on.
+        #: The ends in messages that were not notified yet.
         announced: dict[TopicEnd, int] = {}
         super().__init__(
             *(clients.clock, topic_end),
-            # What is stored after it comes after it.
+            # Messages stored later arrive later.
             lambda place: announced.pop(place, None) or end(place),
             lambda: KafkaChanges(clients, find, announced),
         )
 
 
 class KafkaChanges:
-    """Implements ChangeSource. A thread of its own passes on what its consumer brings."""
+    """Implements ChangeSource. A thread of its own reads from a consumer and notifies."""
 
     is_for_readers = False
 
@@ -71,16 +71,16 @@ class KafkaChanges:
         self._places: dict[MessagePlace, tuple[KafkaPartition | RawPartition, set[TopicEnd]]] = {}
         self._changed: set[MessagePlace] = set()
         self._is_woken = self._is_closed = False
-        #: Whether the consumer is to follow other partitions than it does.
+        #: Whether the consumer must be assigned other partitions.
         self._has_moved = False
         start_thread(threading.Thread(target=self._follow, name="strandline-hints", daemon=True))
 
     def add(self, place: TopicEnd, /) -> None:
-        # Where it cannot be found, its reader sees why.
+        # If it cannot be found, its reader gets the error.
         with contextlib.suppress(StrandlineError):
             partition = self._find(place)
             with self._condition:
-                # Left from when it was watched before.
+                # Left over from an earlier watch.
                 self._announced.pop(place, None)
                 _, places = self._places.setdefault(partition.place, (partition, set()))
                 places.add(place)
@@ -106,7 +106,7 @@ class KafkaChanges:
             return [place for places in known for place in places]
 
     def found(self) -> None:
-        """Looks are rare enough."""
+        """Polls are rare enough to need no reset."""
 
     def wake(self) -> None:
         with self._condition:
@@ -138,11 +138,11 @@ class KafkaChanges:
         with self._condition:
             self._has_moved = False
             known = [(place, found.known_end) for place, (found, _) in self._places.items()]
-        # One whose end is known goes on from there; of another the next message is enough.
+        # If the end is known, continue from there; otherwise the next message is enough.
         wanted = [
             TopicPartition(*place, OFFSET_END if end is None else end.end) for place, end in known
         ]
-        # Where it fails, the partitions are polled.
+        # If that fails, the partitions are polled.
         with contextlib.suppress(KafkaException):
             consumer.assign(wanted)
 
@@ -152,7 +152,7 @@ class KafkaChanges:
             found = self._places.get(place)
         if found is None:
             return
-        # What is wrong with it, the reader finds by its own look.
+        # The reader gets any error from its own read.
         with contextlib.suppress(StrandlineError):
             found[0].fold([message])
         end = found[0].known_end

@@ -1,6 +1,6 @@
-"""Columns of many rows as arrays in the server's own binary form, each one value of a statement.
+"""Arrays in PostgreSQL's binary format: one parameter holds a column of many rows.
 
-One statement takes any number of rows, and is prepared once. See design 0129.
+So one statement, prepared once, takes any number of rows. See design 0129.
 """
 
 import struct
@@ -21,17 +21,17 @@ _INT8: Final = struct.Struct(">iq")
 
 
 class PackedArray(bytes):
-    """An array as it is sent. Each kind of element has a class, by which its type is known.
+    """An array in the form in which it is sent. Each element type has a subclass.
 
-    Its values are all of one kind, or None, which is NULL. An array of which each value is None
-    is sent as an empty one.
+    Its values are all of one type, or None, which is NULL. An array with only None is sent as
+    an empty one.
     """
 
     element: ClassVar[int]
 
     @classmethod
     def of(cls, values: Sequence[Any]) -> "PackedArray":
-        """Return these values."""
+        """Encode these values."""
         count, nulls = len(values), values.count(None)
         if nulls == count:
             return cls(_EMPTY.pack(0, 0, cls.element))
@@ -44,12 +44,12 @@ class PackedArray(bytes):
 
     @classmethod
     def _elements(cls, values: Sequence[Any]) -> Iterable[bytes]:
-        """Return each value, with its length before it; none is None."""
+        """Encode each value, preceded by its length; none is None."""
         raise NotImplementedError
 
 
 class Int4Array(PackedArray):
-    """Of `int4`."""
+    """An array of `int4`."""
 
     element = 23
 
@@ -59,7 +59,7 @@ class Int4Array(PackedArray):
 
 
 class Int8Array(PackedArray):
-    """Of `int8`."""
+    """An array of `int8`."""
 
     element = 20
 
@@ -69,7 +69,7 @@ class Int8Array(PackedArray):
 
 
 class ByteaArray(PackedArray):
-    """Of `bytea`."""
+    """An array of `bytea`."""
 
     element = 17
 
@@ -79,7 +79,7 @@ class ByteaArray(PackedArray):
 
 
 class EncodedArray(ByteaArray):
-    """Of `bytea`, from texts."""
+    """An array of `bytea`, made of texts."""
 
     @classmethod
     def _elements(cls, values: Sequence[Any]) -> Iterable[bytes]:
@@ -87,14 +87,14 @@ class EncodedArray(ByteaArray):
 
 
 class TextArray(EncodedArray):
-    """Of `text`."""
+    """An array of `text`."""
 
     element = 25
 
 
 def _dumper(array_oid: int) -> type[Dumper]:
     class ArrayDumper(Dumper):
-        """Sends an array as it is."""
+        """Sends an encoded array."""
 
         format = pq.Format.BINARY
         oid = array_oid
@@ -115,6 +115,6 @@ _DUMPERS: Final = {
 
 
 def register_arrays(context: AdaptContext) -> None:
-    """Have a connection, or a cursor, send arrays of these classes."""
+    """Register the dumpers of these classes on a connection or cursor."""
     for kind, dumper in _DUMPERS.items():
         context.adapters.register_dumper(kind, dumper)

@@ -1,4 +1,4 @@
-"""One transaction of a caller's, and the outcome of its appends. See design 0097."""
+"""A caller's transaction, and the outcome of its appends. See design 0097."""
 
 import asyncio
 import contextlib
@@ -21,22 +21,22 @@ _WRITTEN = Durability.WRITTEN
 
 
 class PostgresBlock:
-    """What is true from the begin of a transaction to its end."""
+    """The state of a transaction from its begin to its end."""
 
     def __init__(self, block_id: UUID, caller: CallersTransaction) -> None:
         self.id = block_id
         self.caller = caller
         self.over: Final = BlockEnd()
         self.pending: list[PendingAppend] = []
-        #: Where the partitions of these slots end, once that is assigned.
+        #: The ends of the partitions of these slots, once assigned.
         self.ends: dict[int, int] = {}
-        #: A fresh record of it, by which it is found whether it was committed.
+        #: One of its new records, by which to find out whether it was committed.
         self.witness: Witness | None = None
         self.is_committing = False
 
     @contextlib.contextmanager
     def plain(self) -> Iterator[Connection]:
-        """Yield the caller's connection, with the row and cursor classes that are used here."""
+        """Yield the caller's connection, with the row and cursor classes used here."""
         connection = self.caller.connection()
         kept = connection.row_factory, connection.cursor_factory
         connection.row_factory = tuple_row
@@ -48,7 +48,7 @@ class PostgresBlock:
 
 
 class Witness:
-    """One record that a block has stored: its slot, place and time, and the row's creator."""
+    """A record stored by a block: its slot, place and time, and the row's xmin."""
 
     def __init__(self, slot: int, place: int, timestamp_us: int, xmin: str) -> None:
         self.slot = slot
@@ -76,7 +76,7 @@ class PendingAppend:
         self.partition = partition
         self.request = request
         self.placement: Placement | None = None
-        #: Why nothing of it is stored, as far as that is known.
+        #: Why nothing of it is stored, if that is known.
         self.error: StrandlineError | None = None
 
     @property

@@ -1,4 +1,4 @@
-"""Whose transaction it is: connections, pools, sessions and Django's, as one. See design 0097."""
+"""One interface for the caller's connections, pools, sessions, and Django's. See design 0097."""
 
 import sys
 from typing import Any, Protocol, cast
@@ -14,27 +14,27 @@ from strandline.values import InvalidError, StrandlineError
 class CallersTransaction(Protocol):
     """A transaction that begins and ends with a block."""
 
-    #: What the block gives to the caller.
+    #: The object that the block gives to the caller.
     given: Any
 
     def begin(self) -> None:
-        """Begin it; InvalidError where one has begun already."""
+        """Begin it; InvalidError if one has begun already."""
 
     def connection(self) -> Connection:
-        """Return the connection with the savepoint, if any, that the next append belongs to.
+        """Return the connection, inside the savepoint, if any, that the next append belongs to.
 
         InvalidError once the transaction has ended.
         """
 
     def flush(self) -> None:
-        """Execute what the caller's library has kept back."""
+        """Execute statements that the caller's library has deferred."""
 
     def leave(self, error: BaseException | None) -> None:
         """Commit it, or roll it back because of an error."""
 
 
 def callers_transaction(outside: Any, database: PostgresDatabase) -> CallersTransaction:
-    """Return the transaction of what the caller brought; InvalidError if it is nothing known."""
+    """Return the transaction of the caller's object; InvalidError for an unknown type."""
     if outside is None:
         return PooledTransaction(database.take, database.give_back)
     if isinstance(outside, psycopg.Connection):
@@ -55,13 +55,13 @@ def callers_transaction(outside: Any, database: PostgresDatabase) -> CallersTran
 
 
 def _is(value: object, module: str, name: str) -> bool:
-    """Whether a value is of a class of a library, without importing it."""
+    """Whether a value is of a library's class, without importing the library."""
     found = sys.modules.get(module)
     return found is not None and isinstance(value, getattr(found, name))
 
 
 class BlockTransaction:
-    """What is alike where a library has a block for a transaction."""
+    """Common code for libraries that have a block for a transaction."""
 
     def __init__(self, given: Any) -> None:
         self.given = given
@@ -69,7 +69,7 @@ class BlockTransaction:
         self._has_begun = False
 
     def flush(self) -> None:
-        """Nothing is kept back."""
+        """Nothing is deferred."""
 
     def leave(self, error: BaseException | None) -> None:
         block, self._block = self._block, None
@@ -96,7 +96,7 @@ class PsycopgTransaction(BlockTransaction):
 
 
 class PooledTransaction:
-    """Implements CallersTransaction for a connection of a pool, which it has for the block."""
+    """Implements CallersTransaction for a pool, whose connection it holds during the block."""
 
     given: Any = None
 
@@ -115,7 +115,7 @@ class PooledTransaction:
         return self._inner.connection()
 
     def flush(self) -> None:
-        """Nothing is kept back."""
+        """Nothing is deferred."""
 
     def leave(self, error: BaseException | None) -> None:
         inner, self._inner = self._inner, None
@@ -139,7 +139,7 @@ class AlchemyTransaction(BlockTransaction):
     def connection(self) -> Connection:
         if self._block is None or not self._block.is_active:
             raise ended()
-        # A session begins the savepoint of its present unit of work with this call.
+        # On a session, this call begins the savepoint of its current unit of work.
         joined = self.given.connection
         pooled = joined().connection if callable(joined) else joined
         driver = pooled.driver_connection
@@ -181,7 +181,7 @@ class DjangoTransaction(BlockTransaction):
 
 
 def begin_now(connection: Any) -> Connection:
-    """Begin the transaction that a library leaves to its first statement."""
+    """Begin the transaction now, although the library would wait for its first statement."""
     connection.execute("SELECT 1")
     if connection.info.transaction_status == TransactionStatus.IDLE:
         raise InvalidError("this connection commits each statement, use one without autocommit")
@@ -205,7 +205,7 @@ def begun() -> StrandlineError:
 
 def ended() -> StrandlineError:
     """Return the error for a transaction that was ended inside the block."""
-    return InvalidError("the transaction came to its end inside its block, do all of it again")
+    return InvalidError("the transaction ended inside its block, repeat all of it")
 
 
 def failed() -> StrandlineError:

@@ -1,4 +1,4 @@
-"""Claims as advisory locks of a session: held across hosts, and ended with the process."""
+"""Claims as a session's advisory locks: held across hosts, released when the process ends."""
 
 import contextlib
 import threading
@@ -35,11 +35,11 @@ class PostgresClaim:
 
 
 class PostgresClaims:
-    """The claims that one open log holds, on a connection of their own. Thread-safe."""
+    """The claims of one open log, on a connection of their own. Thread-safe."""
 
     def __init__(self, database: PostgresDatabase) -> None:
         self._database = database
-        # Reentrant: a claim that is collected is released while the lock is held.
+        # Reentrant: garbage collection may release a claim while the lock is held.
         self._lock = threading.RLock()
         self._connection: Connection | None = None
         self._held: set[int] = set()
@@ -64,7 +64,7 @@ class PostgresClaims:
             with contextlib.suppress(psycopg.Error):
                 connection.execute("SELECT pg_advisory_unlock(%s)", (number,))
                 if self._database.is_pooled and not self._held:
-                    # The pooler gives the session to other clients again.
+                    # Returns the session to the pooler for other clients.
                     connection.execute("COMMIT")
                     connection.close()
 
@@ -77,7 +77,7 @@ class PostgresClaims:
             connection.close()
 
     def _connected(self) -> Connection:
-        """Return the connection; where it was lost, the claims are taken again on a new one."""
+        """Return the connection; on a new one, take the claims again that the lost one held."""
         self._database.state.check()
         connection = self._connection
         if connection is not None and connection.info.transaction_status == _IN_ERROR:
@@ -90,7 +90,7 @@ class PostgresClaims:
         return self._connection
 
     def _keep_session(self, connection: Connection) -> None:
-        """Keep the session of a pooler, with its locks, by a transaction that stays open."""
+        """Keep a pooler's session, and its locks, by leaving a transaction open."""
         if self._database.is_pooled:
             connection.execute("BEGIN")
             connection.execute("SET LOCAL idle_in_transaction_session_timeout = 0")

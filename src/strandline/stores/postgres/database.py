@@ -1,4 +1,4 @@
-"""The connections to the server, and what the log is known by there."""
+"""Connections to the server, and the log's own row there."""
 
 import contextlib
 import hashlib
@@ -36,16 +36,16 @@ Connection: TypeAlias = "psycopg.Connection[TupleRow]"
 
 SCHEMA_DEFAULT: Final = "strandline"
 CONNECTIONS_MAX: Final = 16
-#: How long a connection that is not used is kept, of which others may have none left.
+#: How long an unused connection is kept: other clients may need the slot.
 IDLE_S: Final = 30.0
 VERSION_MIN: Final = 14_00_00
-#: A password with a slash, after which the rest is no host.
+#: Matches a password with an unescaped slash, which makes the rest of the URL wrong.
 _UNESCAPED: Final = re.compile(r"[^:]+://[^/@?]*:[^@?]*/[^?]*@")
 _SCHEMA_NAME: Final = re.compile(r"[a-z_][a-z0-9_]{0,39}")
 TIMELINE: Final = """(SELECT system_identifier FROM pg_control_system()) || '/' ||
         (SELECT timeline_id FROM pg_control_checkpoint())"""
 _SESSION: Final = "SELECT " + TIMELINE + ", pg_backend_pid()"
-#: For one transaction of a session that the next one may not have.
+#: Settings for one transaction, behind a pooler where the next one may have another session.
 _LOCALLY: Final = (
     "SELECT set_config('synchronous_commit', 'on', true), set_config('lock_timeout', %s, true), "
     + TIMELINE
@@ -81,16 +81,16 @@ class PostgresDatabase:
         self.connect_timeout_s = connect_timeout_s
         self.url: Final = public_url(url, schema)
         self.channel: Final = f"{schema}_news"
-        #: The lock that each session holds, shared, which listens on the channel.
+        #: The advisory lock that each session listening on the channel holds, shared.
         self.listening: Final = lock_number("listening", schema)
         self.state: Final = OpenState()
         self._lock = threading.Lock()
         self._statements: dict[LiteralString, LiteralString] = {}
-        #: Which timeline of which cluster this is: another one may lack what was acknowledged.
+        #: The server's cluster and timeline: another one may lack acknowledged records.
         self.timeline: str = ""
-        #: Whether a pooler assigns a session for each transaction: nothing may be left in it.
+        #: Whether a pooler assigns a session to each transaction: nothing may be left in it.
         self.is_pooled: bool = False
-        # Without the pool, which tries again for a while and does not say what is wrong.
+        # Without the pool, which retries for a while and does not report the reason.
         with self.connect() as connection, translated(self.url):
             self._configure(connection)
             self.capabilities: Final = self._look(connection)
@@ -100,7 +100,7 @@ class PostgresDatabase:
     # --- connections ---
 
     def connect(self, timeout_s: float | None = None) -> Connection:
-        """Return a connection outside of the pool, for a caller that keeps it for long."""
+        """Return a connection outside the pool, for a caller that keeps it long."""
         options = self._options(self.connect_timeout_s if timeout_s is None else timeout_s)
         with translated(self.url):
             connection = psycopg.connect(self.conninfo, **options)
@@ -133,13 +133,13 @@ class PostgresDatabase:
 
     def _configure(self, connection: Connection) -> None:
         register_arrays(connection)
-        # A server that was restored or promoted is met with new connections.
+        # After a restore or promotion of the server, all connections are new.
         row = connection.execute(_SESSION).fetchone()
         assert row is not None
         self.timeline, backend = row
         if connection.info.backend_pid != backend:
-            # What is in between has made up the number of the session: each transaction has its
-            # own settings. See design 0129.
+            # The pooler returned a made-up session number: every transaction needs its own
+            # settings. See design 0129.
             self.is_pooled = True
             connection.prepare_threshold = None
             return
@@ -159,7 +159,7 @@ class PostgresDatabase:
 
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[Connection]:
-        """Yield a connection that sees one moment, whatever is committed meanwhile."""
+        """Yield a connection with a snapshot of one moment, unaffected by later commits."""
         with self.connection() as connection, connection.transaction():
             connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
             yield connection
@@ -172,18 +172,18 @@ class PostgresDatabase:
             yield connection
 
     def begin(self, connection: Connection) -> "Callable[[], None]":
-        """Begin a transaction in a pipeline; what is returned is called after that."""
+        """Begin a transaction in a pipeline; call the returned function after the pipeline."""
         connection.execute("BEGIN")
         return self._set_locally(connection)
 
     def _set_locally(self, connection: Connection) -> "Callable[[], None]":
-        """Have this transaction committed durably, whichever session the pooler assigns to it."""
+        """Make this transaction commit durably, whatever session the pooler assigns to it."""
         if not self.is_pooled:
             return _nothing
         found = connection.execute(_LOCALLY, (f"{self.lock_timeout_ms}ms",))
 
         def note() -> None:
-            # A pooler does not tell that the server behind it was restored or promoted.
+            # A pooler does not report that the server behind it was restored or promoted.
             row = found.fetchone()
             assert row is not None
             self.timeline = row[2]
@@ -201,7 +201,7 @@ class PostgresDatabase:
             return changed.rowcount
 
     def take(self, timeout_s: float | None = None) -> Connection:
-        """Return a connection that is alive, or was when it was last used."""
+        """Return a connection that works, or did at its last use."""
         self.state.check()
         limit_s = patience_s(self.clock, self.connect_timeout_s) if timeout_s is None else timeout_s
         with self._explaining_timeouts():
@@ -213,7 +213,7 @@ class PostgresDatabase:
 
     @contextlib.contextmanager
     def _explaining_timeouts(self) -> Iterator[None]:
-        """Say why no connection could be had: the pool itself only says that none came."""
+        """Report why no connection was available: the pool itself only reports a timeout."""
         try:
             yield
         except psycopg.OperationalError as error:
@@ -292,14 +292,14 @@ class PostgresDatabase:
         return known[1]
 
     def _known(self, connection: Connection) -> tuple[int, UUID] | None:
-        # The tables themselves: a session's cache of names may be older than a lock that it got.
+        # Ask the catalog: a session's cache of names may be older than the lock it just got.
         if connection.execute(_TABLE, (self.schema,)).fetchone() is None:
             return None
         row = connection.execute(self.sql("SELECT format, log_id FROM {schema}.log")).fetchone()
         return None if row is None else (int(row[0]), row[1])
 
     def _migrate(self, connection: Connection) -> tuple[int, UUID]:
-        """Bring the tables up to date; one process at a time."""
+        """Migrate the tables to the current format; one process at a time."""
         number = lock_number("migrate", self.schema)
         with connection.transaction():
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (number,))
@@ -328,13 +328,13 @@ class PostgresDatabase:
 
 
 def _nothing() -> None:
-    """A session that is the log's own has its settings."""
+    """Nothing to do: a session of our own has its settings already."""
 
 
 def _check_idle(connection: Connection) -> None:
     """Raise if the server has closed a connection while it was idle.
 
-    Nothing is sent to find out, unless there is something to read, as there is at an end.
+    Sends nothing unless there is something to read, as there is after a close.
     """
     ready, _, _ = select.select([connection.fileno()], (), (), 0)
     if ready:
@@ -349,7 +349,7 @@ def lock_number(*parts: object) -> int:
 
 
 def split_schema(url: str, given: str | None) -> tuple[str, str]:
-    """Return the URL as libpq understands it, and the schema of the log."""
+    """Return the URL in libpq's form, and the schema of the log."""
     if _UNESCAPED.match(url):
         raise InvalidError("escape the password in this URL: write %2F for /, %40 for @, %3A for :")
     before, mark, query = url.partition("?")
@@ -372,12 +372,12 @@ def split_schema(url: str, given: str | None) -> tuple[str, str]:
 
 
 def public_url(url: str, schema: str) -> str:
-    """Return the URL as it may be shown: without secrets."""
+    """Return the URL without secrets, to show to people."""
     try:
         known = conninfo_to_dict(url)
     except psycopg.Error:
         raise InvalidError(
-            "this is no URL of a PostgreSQL server,"
+            "this is not a URL of a PostgreSQL server,"
             " use postgresql://USER:PASSWORD@HOST:PORT/DATABASE"
         ) from None
     user = f"{known['user']}@" if known.get("user") else ""
@@ -392,7 +392,7 @@ def public_url(url: str, schema: str) -> str:
 
 
 class EndListener(Protocol):
-    """Passes on that the partition of a slot now ends at an offset."""
+    """Notifies that the partition of a slot now ends at an offset."""
 
     def __call__(self, slot: int, end: int, *, others: bool = True) -> None:
-        """Pass it on to this process, and to `others` unless none of them listens."""
+        """Notify this process, and also `others`, unless none of them listens."""

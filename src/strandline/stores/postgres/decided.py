@@ -1,4 +1,4 @@
-"""The outcome of an append, which is final once its transaction is over."""
+"""The outcome of an append, final once its transaction is over."""
 
 from copy import copy
 
@@ -10,7 +10,7 @@ _WRITTEN = Durability.WRITTEN
 
 
 class NotStoredError(Exception):
-    """Why nothing of a transaction was stored, while its connection may go on."""
+    """Nothing of a transaction was stored, but its connection still works."""
 
     def __init__(self, reason: StrandlineError) -> None:
         super().__init__(str(reason))
@@ -25,24 +25,24 @@ class Decided:
     def __init__(self, request: AppendRequest, placement: Placement) -> None:
         self.request: AppendRequest = request
         self.placement: Placement = placement
-        #: Why nothing of it was stored, although nothing is wrong with it.
+        #: Why nothing of it was stored, although the append itself was valid.
         self.error: StrandlineError | None = None
 
     def refuse(self, error: StrandlineError) -> None:
-        """Record that nothing of it was stored."""
+        """Fail it: nothing of it was stored."""
         self.error = copy(error)
         if isinstance(self.error, UnavailableError):
             self.error.write = self.request
 
     def result(self) -> Placement:
-        """Return where it went, or raise why it was not stored."""
+        """Return its placement, or raise the reason why it was not stored."""
         if self.error is not None:
             raise self.error.with_traceback(None)
         return self.placement
 
 
 class LaneOutcome:
-    """Implements Outcome. What is written is committed, which is `level` on this server."""
+    """Implements Outcome. A written append is committed, which is `level` on this server."""
 
     __slots__ = ("_level", "_receipt")
 

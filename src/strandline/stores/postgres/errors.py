@@ -1,4 +1,4 @@
-"""Errors of psycopg and of the server as errors of a log."""
+"""Translates errors of psycopg and the server into errors of a log."""
 
 import contextlib
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from strandline.values import (
 
 
 class _Meaning(NamedTuple):
-    """What an error of the server means to a caller."""
+    """Our error for some of the server's errors."""
 
     kinds: tuple[type[psycopg.Error], ...]
     error: type[StrandlineError]
@@ -42,12 +42,12 @@ _MEANINGS: Final = (
             errors.InvalidPassword,
         ),
         InvalidError,
-        "the server does not let this user in, check the user's name, password and rights",
+        "the server refuses this user, check the user's name, password and rights",
     ),
     _Meaning(
         (errors.ReadOnlySqlTransaction,),
         InvalidError,
-        "the server takes no writes, connect to the primary",
+        "the server is read-only, connect to the primary",
     ),
     _Meaning(
         (errors.InvalidCatalogName, errors.InvalidSchemaName, errors.UndefinedTable),
@@ -59,9 +59,9 @@ _MEANINGS: Final = (
         UnavailableError,
         "the server did not answer, check that it runs and try again",
     ),
-    _Meaning((psycopg.ProgrammingError,), InvalidError, "this is no URL of a PostgreSQL server"),
+    _Meaning((psycopg.ProgrammingError,), InvalidError, "this is not a URL of a PostgreSQL server"),
 )
-#: What a server says to a connection that it refuses; no code comes with it.
+#: Parts of messages with which a server refuses a connection; these have no code.
 _REFUSALS: Final = (
     *("authentication failed", "does not exist", "no password supplied", "pg_hba"),
     *("invalid integer value", "invalid sslmode value", "invalid port"),
@@ -72,7 +72,7 @@ _REFUSALS: Final = (
 
 @contextlib.contextmanager
 def translated(url: str) -> Iterator[None]:
-    """Raise errors of `values` in place of the server's and the client's."""
+    """Translate errors of the server and of the client."""
     try:
         yield
     except (psycopg.Error, PoolTimeout) as error:
@@ -80,7 +80,7 @@ def translated(url: str) -> Iterator[None]:
 
 
 def translate(error: Exception, url: str) -> StrandlineError:
-    """Return the error of a log that stands for one of psycopg."""
+    """Return our error for one of psycopg's."""
     reason = reason_of(error)
     if getattr(error, "sqlstate", None) is None and any(each in str(error) for each in _REFUSALS):
         return InvalidError(
@@ -95,15 +95,15 @@ def translate(error: Exception, url: str) -> StrandlineError:
 
 
 def is_undone(error: psycopg.Error) -> bool:
-    """Whether the server has said that a statement failed, so that nothing of it is stored.
+    """Whether a statement failed on the server, so that nothing of it is stored.
 
-    One that ends a session may come after the commit.
+    An error that ends the session may come after the commit.
     """
     state = error.sqlstate
     return state is not None and not state.startswith(("57P", "08"))
 
 
 def reason_of(error: Exception) -> str:
-    """Return the first line of what an error says, which has the reason."""
+    """Return the first line of an error's message, which has the reason."""
     text = str(error).strip()
     return text.splitlines()[0] if text else type(error).__name__

@@ -1,4 +1,4 @@
-"""What a server has for a log, what it lacks, and what to do about it."""
+"""Checks what a server has or lacks for a log, and what to do about it."""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -27,7 +27,7 @@ _RIGHTS: Final = """
 
 
 def examine(url: str) -> Iterator[Examined]:
-    """Yield what is found on the server that a URL names. Nothing is changed there."""
+    """Yield findings about the server of a URL. Changes nothing there."""
     try:
         plain, schema = split_schema(url, None)
         shown = public_url(plain, schema)
@@ -42,7 +42,7 @@ def examine(url: str) -> Iterator[Examined]:
 
 
 def _connect(conninfo: str) -> Connection:
-    # Behind a pooler the next statement may be in a session that has not prepared it.
+    # Behind a pooler the next statement may run in another session.
     return psycopg.connect(
         conninfo, connect_timeout=_CONNECT_S, autocommit=True, prepare_threshold=None
     )
@@ -69,7 +69,7 @@ def _looked_at(connection: Connection, schema: str) -> Iterator[Examined]:
     is_wrong = "failed" if encoding != "UTF8" else ""
     yield _one("encoding", str(encoding), is_wrong, "use a database with UTF8")
     checksums = "" if found["data_checksums"] == "on" else "warning"
-    advice = "damage of pages goes unnoticed: pg_checksums --enable"
+    advice = "damaged pages go unnoticed: pg_checksums --enable"
     yield _one("checksums", str(found["data_checksums"]), checksums, advice)
     few = "warning" if int(found["max_connections"]) < 2 * CONNECTIONS_MAX else ""
     advice = f"each open log uses up to {CONNECTIONS_MAX} and two more: raise max_connections"

@@ -1,4 +1,4 @@
-"""Which writes a partition has seen, so that the same write is stored once."""
+"""Which writes a partition has stored, so that a repeated write is stored once."""
 
 from typing import Any, Final, LiteralString, NamedTuple
 
@@ -20,7 +20,7 @@ from strandline.values import (
 )
 
 _AGE_US: Final = IDENTITY_AGE_S * 1_000_000
-#: How many more identities than are recognised may pile up before they are removed.
+#: How many identities beyond those recognised may accumulate before they are removed.
 _SLACK: Final = 1024
 _PUT_PRODUCER: Final = """
     INSERT INTO {schema}.producers VALUES (%s, %s, %s, %s, %s, %s)
@@ -34,7 +34,7 @@ _PUT_KEY: Final = """
 
 
 class ProducerState(NamedTuple):
-    """How far one producer has got in one partition."""
+    """The progress of one producer in one partition."""
 
     latest: int
     seen_at_us: int
@@ -42,10 +42,10 @@ class ProducerState(NamedTuple):
 
 
 class PostgresIdentities:
-    """Implements IdentityIndex for one transaction, which has the partition locked.
+    """Implements IdentityIndex for one transaction, which holds the partition's lock.
 
-    The n-th identity of a producer, or of a partition's keys, has the ordinal n: how
-    many have come since is what decides whether it is still recognised.
+    The n-th identity of a producer, or of a partition's keys, has the ordinal n. The number
+    of later ones decides whether it is still recognised.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class PostgresIdentities:
     # --- storing ---
 
     def store(self) -> None:
-        """Write what was added, and remove what is recognised no more."""
+        """Store added identities, and remove those no longer recognised."""
         slot = self._row.slot
         if self._sequences:
             self._store_sequences(slot)
@@ -181,7 +181,7 @@ class PostgresIdentities:
 
 
 def recognised(connection: Connection, database: PostgresDatabase, slot: int) -> IdentityState:
-    """Return the writes that a partition can recognise, oldest first."""
+    """Return the identities that a partition recognises, oldest first."""
 
     def rows(statement: LiteralString) -> list[tuple[Any, ...]]:
         return connection.execute(database.sql(statement), (slot,)).fetchall()

@@ -1,4 +1,4 @@
-"""The way into each partition: a coordinator whose drains are transactions."""
+"""The lane of each partition: a write coordinator whose drains are transactions."""
 
 import contextlib
 import threading
@@ -44,15 +44,16 @@ from strandline.writes.metrics import merged
 _CHANNEL: Final = "appends"
 _WRITTEN: Final = Durability.WRITTEN
 _ROW_BYTES: Final = 64
-#: How many appends lock first after one that another writer was ahead of.
+#: After losing to another writer, this many appends lock the partition first.
 _CAREFUL: Final = 16
 
 
 class LaneHead:
     """The end of a partition within one transaction. Implements Head.
 
-    `refusal` is why nothing can be appended in it: each append raises that. Before it is
-    locked, the end is that of this process's last append, and no transaction has begun.
+    `refusal` is the error that each append raises, if appending is impossible. Until the
+    partition is locked, the end is that of this process's last append, and no transaction
+    has begun.
     """
 
     def __init__(
@@ -87,7 +88,7 @@ class LaneHead:
 
 
 class PartitionTransaction:
-    """Implements Bracket, Delta's maker and Flusher for one partition."""
+    """Implements Bracket and Flusher for one partition, and makes its deltas."""
 
     def __init__(
         self,
@@ -106,16 +107,16 @@ class PartitionTransaction:
         )
         self._notify = notify
         self._head: LaneHead | None = None
-        #: The partition after the last append of this process; None where that may be wrong.
+        #: The partition after this process's last append; None if that may be outdated.
         self._last: PostgresPartition | None = None
         self._careful = 0
 
     # --- the bracket ---
 
     def enter(self, timeout_s: float, *, may_wait: bool = True) -> LaneHead:
-        """Return the end that this process knows, or lock the partition's row to see it."""
+        """Return the end that this process knows, or lock the partition's row to read it."""
         if not may_wait:
-            raise UnavailableError("the server is asked on a thread that may wait")
+            raise UnavailableError("this needs the server, and an event loop must not wait for it")
         connection = self.database.take(timeout_s)
         if (guess := self._guess()) is not None:
             self._head = LaneHead(connection, self.database, guess, is_locked=False)
@@ -125,7 +126,7 @@ class PartitionTransaction:
             with translated(self.database.url):
                 row = self._begin(connection, timeout_s)
         except (InvalidError, ConflictError) as error:
-            # Of an enter that raises these, the coordinator would end.
+            # If `enter` raised these, the coordinator would end.
             refusal = error
         except BaseException:
             self._give_back(connection)
@@ -134,7 +135,7 @@ class PartitionTransaction:
         return self._head
 
     def _guess(self) -> PostgresPartition | None:
-        """Return the end after the last append, unless it is not worth a try."""
+        """Return the end after the last append, unless a try would probably fail."""
         last, database = self._last, self.database
         if last is None or self._careful or database.is_pooled:
             return None
@@ -159,7 +160,7 @@ class PartitionTransaction:
         return row
 
     def lock(self, head: LaneHead) -> None:
-        """Lock the partition after all, and see its end; nothing was stored before."""
+        """Lock the partition after all, and read its end; nothing was stored before."""
         try:
             with translated(self.database.url):
                 head.row = self._begin(head.connection, self.database.lock_timeout_s)
@@ -168,7 +169,7 @@ class PartitionTransaction:
         head.is_locked = True
 
     def leave(self) -> None:
-        """Give the connection back, without what was not committed."""
+        """Return the connection to the pool, rolling back whatever was not committed."""
         head, self._head = self._head, None
         if head is not None:
             self._give_back(head.connection)
@@ -205,9 +206,9 @@ class PartitionTransaction:
         self._notify(self.slot, head.row.high, others=others is not False)
 
     def _store_at_once(self, frozen: "LaneDelta", before: PostgresPartition) -> bool | None:
-        """Store and commit by one statement; return whether sessions listen.
+        """Store and commit with one statement; return whether sessions listen.
 
-        None, and nothing stored, if the partition ends elsewhere.
+        None, with nothing stored, if the partition has another end.
         """
         head, placed = frozen.head, frozen.placed
         if is_copied(frozen.count, frozen.size()):
@@ -231,11 +232,11 @@ class PartitionTransaction:
 
 
 def store_changes(database: PostgresDatabase, changes: "LaneDelta", *, commits: bool) -> None:
-    """Send records, identities and the partition's state, in a transaction that has it locked."""
+    """Send records, identities and the partition's row, in a transaction that has it locked."""
     head, placed = changes.head, changes.placed
     copies = is_copied(changes.count, changes.size())
     if copies:
-        # Not inside a pipeline.
+        # COPY is not possible inside a pipeline.
         send_records(head.connection, database, head.row.slot, placed, copies=True)
     with head.connection.pipeline():
         if not copies:
@@ -248,7 +249,7 @@ def store_changes(database: PostgresDatabase, changes: "LaneDelta", *, commits: 
 
 
 class LaneDelta:
-    """Implements Delta: what one transaction is to store, also when it is frozen."""
+    """Implements Delta: what one transaction will store, also after it is frozen."""
 
     __slots__ = ("_chain", "_database", "_decided", "_lock", "_size", "count", "head", "placed")
 
@@ -274,7 +275,7 @@ class LaneDelta:
             raise copy(head.refusal)
         is_plain = write.expected_offset is None and not write.has_identity
         if not head.is_locked and not is_plain:
-            # What is decided on the partition's end or past needs the end as it is.
+            # This decision depends on the partition's history, so it needs the actual end.
             assert self._lock is not None
             try:
                 self._lock(head)
@@ -308,7 +309,7 @@ class LaneDelta:
         self.count = self._size = 0
 
     def decide_again(self) -> None:
-        """Place what was decided on another end, in the same order."""
+        """Decide again on the actual end, in the same order."""
         self._clear()
         for each in self._decided:
             each.placement = self._admit(each.request)
@@ -329,19 +330,19 @@ class LaneDelta:
 
 
 class PostgresLane:
-    """The way into one partition. Any thread may use it.
+    """The write path of one partition. Any thread may use it.
 
-    A flush that failed ends its coordinator, and the writes in it are unknown; the next
-    write begins with a new one.
+    A failed flush ends its coordinator, and the outcome of its writes is unknown; the next
+    write starts a new one.
     """
 
     def __init__(self, transaction: PartitionTransaction) -> None:
         self._transaction = transaction
-        #: What a commit on this server is.
+        #: The durability of a commit on this server.
         self._level = transaction.database.capabilities.durability_max
         self._lock = threading.Lock()
         self._is_closed = False
-        #: What coordinators did that have failed.
+        #: The metrics of coordinators that have failed.
         self._past: WriteMetrics | None = None
         self._begin()
 
@@ -367,7 +368,7 @@ class PostgresLane:
     def append(
         self, request: AppendRequest, timeout_s: float | None, *, may_wait: bool
     ) -> LaneOutcome:
-        """Append; see Store.append. Every level is reached by the commit."""
+        """Append; see Store.append. The commit reaches every level."""
         channel = self._channel
         try:
             return self._append(request, timeout_s, may_wait=may_wait)
@@ -384,12 +385,12 @@ class PostgresLane:
         if not may_wait:
             return LaneOutcome(self._channel.hand_over(request, timeout_s), self._level)
         outcome = LaneOutcome(self._channel.write(request, _WRITTEN, timeout_s), self._level)
-        # What could not be stored was refused after the coordinator was done with it.
+        # An append that could not be stored was refused after the coordinator accepted it.
         outcome.result()
         return outcome
 
     def close(self) -> None:
-        """Finish what was accepted, and take no more."""
+        """Finish accepted appends, and take no more."""
         with self._lock:
             self._is_closed = True
             self._end()
@@ -404,22 +405,22 @@ class PostgresLane:
                 self._begin()
 
     def metrics(self) -> WriteMetrics:
-        """Return what was done since the lane was made."""
+        """Return the metrics since the lane was made."""
         present = self._coordinator.metrics()
         return present if self._past is None else self._past + present
 
     def _end(self) -> None:
-        # Each write that had a part in a failure was answered with it.
+        # Every write that was part of a failure has received the error.
         with contextlib.suppress(FailedError, UnavailableError):
             self._coordinator.stop(durable=False)
 
 
 class _NoHead:
-    """Stands for the context before the first drain."""
+    """The context before the first drain."""
 
 
 class PostgresLanes:
-    """The lanes of a log, each made when it is first needed."""
+    """The lanes of a log, each made when first needed."""
 
     def __init__(self, database: PostgresDatabase, notify: EndListener) -> None:
         self._database = database
@@ -431,7 +432,7 @@ class PostgresLanes:
         self._is_closed = False
 
     def lane(self, topic: PostgresTopic, partition: int) -> PostgresLane:
-        """Return the way into a partition."""
+        """Return the lane of a partition."""
         slot = topic.slots[partition]
         found = self._lanes.get(slot)
         if found is not None:
@@ -448,7 +449,7 @@ class PostgresLanes:
             return self._lanes[slot]
 
     def metrics(self) -> Mapping[UUID | None, WriteMetrics]:
-        """Return what was done for each topic, also for those that were dropped."""
+        """Return the metrics of each topic, also of dropped ones."""
         with self._lock:
             topics = {topic_id: tuple(lanes) for topic_id, lanes in self._topics.items()}
         return {
@@ -456,13 +457,13 @@ class PostgresLanes:
         }
 
     def close_topic(self, topic: PostgresTopic) -> None:
-        """Finish what was accepted for a topic."""
+        """Finish a topic's accepted appends."""
         with self._lock:
             lanes = [self._lanes.pop(slot) for slot in topic.slots if slot in self._lanes]
         close_each(lane.close for lane in lanes)
 
     def close(self) -> None:
-        """Finish what was accepted, and take no more."""
+        """Finish all accepted appends, and take no more."""
         with self._lock:
             self._is_closed = True
             lanes = tuple(self._lanes.values())

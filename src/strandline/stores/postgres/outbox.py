@@ -1,4 +1,4 @@
-"""The caller's rows and its appends, committed together or not at all. See design 0097."""
+"""Transactions with the caller's rows and appends, committed together. See design 0097."""
 
 import contextlib
 import threading
@@ -33,12 +33,12 @@ _WITNESS: Final = """
 
 
 class PostgresOutbox:
-    """Makes blocks, and takes appends into the one of their thread. Any thread may use it."""
+    """Makes blocks, and adds a thread's appends to its block. Any thread may use it."""
 
     def __init__(self, database: PostgresDatabase, notify: EndListener) -> None:
         self._database = database
         self._notify = notify
-        #: Of each thread: the block that it is inside of.
+        #: The block of each thread.
         self._blocks: dict[int, PostgresBlock] = {}
 
     def own_block(self) -> PostgresBlock | None:
@@ -47,7 +47,7 @@ class PostgresOutbox:
         return block if block is not None and block.over.is_mine else None
 
     def joined(self) -> "contextlib.AbstractContextManager[Connection] | None":
-        """Return what provides the connection of this thread's block; None outside of any."""
+        """Return a context that lends the connection of this thread's block; None outside one."""
         block = self.own_block()
         return None if block is None else self._lent(block)
 
@@ -57,10 +57,10 @@ class PostgresOutbox:
             yield connection
 
     def check_outside(self) -> None:
-        """Raise InvalidError inside a block, where nothing but appends is part of it."""
+        """Raise InvalidError inside a block: only appends can be part of it."""
         if self.own_block() is not None:
             raise InvalidError(
-                "this thread is in the midst of a transaction, make this call before or after it"
+                "this thread is inside a transaction, make this call before or after it"
             )
 
     @contextlib.contextmanager
@@ -92,7 +92,7 @@ class PostgresOutbox:
     def join(
         self, block: PostgresBlock, topic: PostgresTopic, partition: int, request: AppendRequest
     ) -> PendingAppend:
-        """Hold an append until the block is left; a savepoint that is rolled back drops it."""
+        """Hold an append until the block is left; rolling back its savepoint drops it."""
         database = self._database
         pending = PendingAppend(
             *(block, topic, partition, request),
@@ -113,7 +113,7 @@ class PostgresOutbox:
         assert found is not None
         timeline, log_id, isolation, read_only = found
         if log_id != str(database.log_id):
-            raise InvalidError("this connection is to another database than the log's")
+            raise InvalidError("this connection is to a database other than the log's")
         if isolation != "read committed":
             raise InvalidError(
                 "other commits must be visible when offsets are assigned, use READ COMMITTED",
@@ -126,7 +126,7 @@ class PostgresOutbox:
     # --- the end ---
 
     def _place(self, block: PostgresBlock) -> None:
-        """Assign the offsets, under locks that the commit releases."""
+        """Assign the offsets, under locks that last until the commit."""
         database, url = self._database, self._database.url
         block.caller.flush()
         with block.plain() as connection:
@@ -138,7 +138,7 @@ class PostgresOutbox:
             for each in block.pending:
                 if each.number not in held:
                     each.error = rolled_back(None)
-            # The caller's own deferred constraints may wait for rows: not under our locks.
+            # The caller's deferred constraints may wait for rows: run them before taking our locks.
             connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
             with translated(url):
                 connection.execute("SET LOCAL synchronous_commit = on")
@@ -147,7 +147,7 @@ class PostgresOutbox:
                 for each in block.pending:
                     if each.error is None:
                         slots.setdefault(each.slot, []).append(each)
-                # In one order everywhere, so that two blocks do not wait for each other.
+                # In the same order everywhere, so that two blocks cannot deadlock.
                 for slot in sorted(slots):
                     self._place_in(connection, block, slots[slot])
 
@@ -181,7 +181,7 @@ class PostgresOutbox:
     # --- when it fails ---
 
     def _failed(self, block: PostgresBlock, error: BaseException) -> None:
-        """Roll back what is not committed, and tell the receipts."""
+        """Roll back what is not committed, and fail the receipts."""
         if block.over.is_inherited:
             return
         undone: StrandlineError | None
@@ -204,7 +204,7 @@ class PostgresOutbox:
             error.add_note(f"the rollback failed, too: {other!r}")
 
     def _after_commit(self, block: PostgresBlock, error: BaseException) -> StrandlineError | None:
-        """Return what receipts raise when the commit, or what follows it, has failed."""
+        """Return the error for receipts if the commit, or a step after it, has failed."""
         try:
             is_committed = self._is_committed(block)
         except StrandlineError:
@@ -216,7 +216,7 @@ class PostgresOutbox:
         if witness is None:
             return False
         with database.transaction() as connection:
-            # Locked by the transaction in question for as long as it goes on.
+            # The transaction in question holds this lock until it ends.
             lock_partition(connection, database, witness.slot)
             found = connection.execute(database.sql(_WITNESS), (witness.slot, witness.row[0]))
             return found.fetchone() == witness.row

@@ -1,4 +1,4 @@
-"""What the log knows of one partition besides its records."""
+"""The stored row of one partition."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -8,7 +8,7 @@ from strandline.values import Epoch, Marks, Offset
 
 _COLUMNS: Final = "slot, low, first, high, last_us, size_bytes, keys_seen, timeline, anchor, value"
 _SELECT: Final = "SELECT " + _COLUMNS + " FROM {schema}.partitions WHERE slot = %s"  # noqa: S608 - Ours.
-#: The lock lasts until the commit, so offsets follow the order of commits.
+#: The lock lasts until the commit, so that offsets follow the order of commits.
 LOCK: Final = _SELECT + " FOR NO KEY UPDATE"
 LOCK_AT_ONCE: Final = LOCK + " NOWAIT"
 STORE: Final = """
@@ -31,12 +31,12 @@ class PostgresPartition:
     size_bytes: int
     keys_seen: int
     timeline: str
-    #: Of a topic with a proof: the chain's values before `first` and before `high`.
+    #: For a topic with a proof: the chain's values before `first` and before `high`.
     anchor: bytes | None
     value: bytes | None
 
     def marks(self, *, is_durable: bool) -> Marks:
-        """Return the ends; what is committed is durable where commits are."""
+        """Return the marks; committed records are durable if the server's commits are."""
         durable = self.high if is_durable else self.low
         return Marks(Offset(self.low), Offset(self.high), Offset(durable))
 
@@ -48,7 +48,7 @@ class PostgresPartition:
         )
 
     def fields(self) -> tuple[object, ...]:
-        """Return what `STORE` takes."""
+        """Return the parameters of `STORE`."""
         return (
             *(self.low, self.first, self.high, self.last_us, self.size_bytes),
             *(self.keys_seen, self.timeline, self.anchor, self.value, self.slot),
@@ -87,9 +87,9 @@ def load_epochs(connection: Connection, database: PostgresDatabase, slot: int) -
 def follow_timeline(
     connection: Connection, database: PostgresDatabase, row: PostgresPartition
 ) -> None:
-    """Begin an epoch if the server is another one, or was restored, since the last append.
+    """Begin an epoch if the server was replaced or restored since the last append.
 
-    What its predecessor had acknowledged last may be missing then.
+    Records that were acknowledged last may then be missing.
     """
     if row.timeline != database.timeline:
         connection.execute(

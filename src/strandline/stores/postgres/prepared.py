@@ -1,4 +1,4 @@
-"""A statement that a session prepares once, and whose values are sent as they are."""
+"""A statement that each session prepares once, with values sent already encoded."""
 
 from collections.abc import Sequence
 from typing import Final, LiteralString
@@ -18,9 +18,9 @@ _BINARY: Final = pq.Format.BINARY
 
 
 class PreparedStatement:
-    """One that returns one column, and commits by itself. Not for a session of a pooler.
+    """A statement that returns one column and commits by itself. Not for sessions of a pooler.
 
-    psycopg's own way of sending a statement looks up how each value is sent, each time.
+    psycopg's own way of sending a statement looks up each value's dumper each time.
     """
 
     def __init__(self, database: PostgresDatabase, name: str, text: LiteralString) -> None:
@@ -29,14 +29,14 @@ class PreparedStatement:
         self._known: WeakSet[Connection] = WeakSet()
 
     def execute(self, connection: Connection, values: Sequence[bytes | None]) -> bytes | None:
-        """Return the column of the one row, None if there is no row; psycopg's errors."""
+        """Return the column of the only row, None if there is no row; raises psycopg's errors."""
         if connection not in self._known:
             self._prepare(connection)
         try:
             result = self._executed(connection, values)
         except InvalidSqlStatementName:
-            # The client deallocates everything in a session after some of its rollbacks, ours
-            # with its own. The statement was not begun then.
+            # psycopg deallocates all statements of a session after some rollbacks, including
+            # ours. Nothing was executed then.
             self._prepare(connection)
             result = self._executed(connection, values)
         return result.get_value(0, 0) if result.ntuples else None
@@ -45,7 +45,7 @@ class PreparedStatement:
         try:
             self._send_prepare(connection)
         except DuplicatePreparedStatement:
-            # Prepared by a call that was interrupted before it took note of it.
+            # An interrupted call prepared it without recording that.
             connection.execute(b"DEALLOCATE " + self._name)
             self._send_prepare(connection)
         self._known.add(connection)

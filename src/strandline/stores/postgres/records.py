@@ -1,4 +1,4 @@
-"""Reading records, a bounded page at a time."""
+"""Reads records, a bounded page at a time."""
 
 from collections.abc import Iterator, Sequence
 from itertools import chain
@@ -31,13 +31,13 @@ COLUMNS: Final = (
     " chained"
 )
 _READ: Final = COLUMNS.removeprefix("slot, ")
-#: Values that lie out of line are fetched for the rows of the page alone.
+#: Large values stored out of line are fetched only for the rows of the page.
 _PAGE: Final = (
     "SELECT " + _READ + " FROM (SELECT *, sum(size_bytes) OVER (ORDER BY place) - size_bytes"  # noqa: S608 - Ours.
     " AS before FROM {schema}.records WHERE slot = %s AND place >= %s AND place < %s"
     " ORDER BY place LIMIT %s) page WHERE before < %s ORDER BY place"
 )
-#: With the ends of the partition, seen at the same moment, in each row; one row if it has no more.
+#: Each row also has the partition's ends, read at the same moment; one row if it has no records.
 _FIRST_PAGE: Final = (
     "SELECT low, first, high, page.* FROM {schema}.partitions LEFT JOIN LATERAL ("  # noqa: S608 - Ours.
     + _PAGE
@@ -46,7 +46,7 @@ _FIRST_PAGE: Final = (
 
 
 class SeenEnds(NamedTuple):
-    """The ends of a partition as a statement saw them."""
+    """The ends of a partition, read by a statement."""
 
     low: int
     first: int
@@ -64,7 +64,7 @@ class PostgresRecords:
         self.slot: Final = topic.slots[partition]
 
     def records(self, span: ReadSpan, begin: Sequence[StoredRecord] = ()) -> Iterator[Record]:
-        """Yield the records of `span`, which begins with these if there are any."""
+        """Yield the records of `span`; `begin` are its first ones, if they were read already."""
         name, kind, partition = self._topic.topic.name, self._kind, self.partition
         for page in self.pages(span, begin):
             for each in page:
@@ -92,14 +92,14 @@ class PostgresRecords:
             start += len(page)
 
     def first(self, connection: Connection, offset: int) -> StoredRecord:
-        """Return the entry at `offset`, which is kept."""
+        """Return the record at `offset`, which must exist."""
         page = self._select(connection, offset, offset + 1)
         if not page:
             raise self._missing(offset)
         return page[0]
 
     def begin(self, start: int, end: int) -> tuple[SeenEnds, Sequence[StoredRecord]]:
-        """Return the ends, and some of the entries from `start` on, which may have been removed."""
+        """Return the ends, and some records from `start` on, which may have been removed."""
         limits = self.slot, start, end, _PAGE_RECORDS, _PAGE_BYTES
         with self._database.connection() as connection:
             rows = connection.execute(
@@ -165,12 +165,12 @@ class PostgresRecords:
 
 
 def _dense(page: Sequence[StoredRecord], start: int) -> list[StoredRecord]:
-    """Return what begins at `start`, up to a gap."""
+    """Return the records from `start` on, up to the first gap."""
     return [each for number, each in enumerate(page, start) if each.offset == number]
 
 
 def columns_of(placed: Sequence[PlacedDrafts]) -> Sequence[Sequence[Any]]:
-    """Return the columns of `COLUMNS` but the slot; key and kind are texts."""
+    """Return the columns of `COLUMNS` without the slot; key and kind are texts."""
     parts = [_columns(each) for each in placed]
     if len(parts) == 1:
         return parts[0]

@@ -1,4 +1,4 @@
-"""Removing records, and having the server use their space again. See design 0129."""
+"""Removes records, and has the server reuse their space. See design 0129."""
 
 import contextlib
 import threading
@@ -9,8 +9,8 @@ from strandline.values import StrandlineError
 
 #: How many rows are removed in one transaction.
 _ROWS_MAX: Final = 10_000
-#: The server's own vacuum comes once a minute: what is removed faster is vacuumed here, when it is
-#: so many rows and such a part of the table.
+#: Autovacuum runs once a minute. If rows are removed faster, they are vacuumed here, from this
+#: number and this part of the table on.
 _DEAD_ROWS: Final = 50_000
 _DEAD_PART: Final = 0.1
 _REMOVE: Final = (
@@ -18,21 +18,21 @@ _REMOVE: Final = (
     "(SELECT min(place) FROM {schema}.records WHERE slot = %s)"
 )
 _ROWS: Final = "SELECT reltuples FROM pg_class WHERE oid = to_regclass(%s)"
-#: Pages stay the table's: to give them back, the table is locked for a moment.
+#: Without truncating: that would lock the table for a moment.
 _VACUUM: Final = "VACUUM (SKIP_LOCKED, TRUNCATE FALSE) {schema}.records"
 
 
 class RecordRemoval:
-    """Removes what lies before the first record of a partition. Any thread may use it."""
+    """Removes rows before the first record of a partition. Any thread may use it."""
 
     def __init__(self, database: PostgresDatabase) -> None:
         self._database = database
         self._lock = threading.Lock()
-        #: How many rows this process has removed since it last had the table vacuumed.
+        #: How many rows this process has removed since it last vacuumed the table.
         self._dead = 0
 
     def remove(self, slot: int, first: int) -> None:
-        """Remove the rows before `first`, a bounded piece at a time."""
+        """Remove the rows before `first`, a bounded number at a time."""
         removed = 0
         with self._database.connection() as connection:
             while count := connection.execute(
@@ -41,7 +41,7 @@ class RecordRemoval:
                 removed += count
         with self._lock:
             self._dead += removed
-        # Where it fails, as for a user who does not own the table, the server's own comes.
+        # If it fails, as for a user who does not own the table, autovacuum does it.
         with contextlib.suppress(StrandlineError):
             self._vacuum()
 

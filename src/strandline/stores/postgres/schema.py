@@ -1,9 +1,9 @@
-"""The tables, as numbered migrations. Each is run once, in order, under a lock."""
+"""The tables, as numbered migrations. Each runs once, in order, under a lock."""
 
 from typing import Final, LiteralString
 
 FORMAT: Final = 2
-"""How many migrations there are; the number in `log.format` of a log that has them all."""
+"""The number of migrations; equal to `log.format` in a log that has them all."""
 
 MIGRATIONS: Final[tuple[LiteralString, ...]] = (
     """
@@ -95,8 +95,8 @@ MIGRATIONS: Final[tuple[LiteralString, ...]] = (
         PRIMARY KEY (topic_id, key)
     );
     """,
-    # Of an append inside a caller's transaction, until its offset is assigned. No row of it is
-    # ever committed: a commit by another way than leaving the block fails. See design 0097.
+    # Rows for appends inside a caller's transaction, until their offsets are assigned. None is
+    # ever committed: a commit other than by leaving the block fails. See design 0097.
     """
     CREATE UNLOGGED TABLE {schema}.held_appends (
         block uuid NOT NULL,

@@ -1,7 +1,7 @@
-"""Finding the next record that may be wanted, where the server compares as predicates do.
+"""Finds the next record that may be selected, for comparisons that the server does equally.
 
-Texts are kept as bytes of UTF-8, which the server compares byte by byte, whatever its
-locale, and times as numbers of microseconds. So each bound means the same in both.
+Texts are stored as UTF-8 bytes, which the server compares bytewise, whatever its locale, and
+times as numbers of microseconds. So each bound has the same meaning in both.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,7 +12,7 @@ from strandline.stores.postgres.database import Connection, PostgresDatabase
 from strandline.stores.postgres.partition_head import PostgresPartition
 
 _AHEAD: Final = 100_000
-"""How many records one statement looks at."""
+"""How many records one statement examines."""
 
 _COLUMNS: Final[dict[str, LiteralString]] = {
     "kind": "kind",
@@ -33,7 +33,7 @@ def first_meeting(
     start: int,
     bounds: Sequence[RecordBound],
 ) -> int:
-    """Return the first offset from `start` on that meets the bounds, or up to where none does."""
+    """Return the first offset from `start` on that meets the bounds, or the end of the search."""
     bounds = [each for each in bounds if each.column in _COLUMNS]
     if not bounds:
         return start

@@ -1,4 +1,4 @@
-"""Sending records: one as the values of a statement, more as its arrays, many by COPY."""
+"""Sends records: one as a statement's values, several as its arrays, many by COPY."""
 
 from collections.abc import Sequence
 from struct import Struct
@@ -22,19 +22,19 @@ from strandline.stores.postgres.records import COLUMNS, columns_of
 _int4: Final = Struct(">i").pack
 _int8: Final = Struct(">q").pack
 _FALSE: Final = b"\0"
-#: Of the columns but the slot.
+#: The types of the columns except the slot.
 _ARRAYS: Final[tuple[type[PackedArray], ...]] = (
     *(Int8Array, Int8Array, EncodedArray, TextArray, EncodedArray, ByteaArray),
     *(ByteaArray, Int8Array, Int4Array, ByteaArray),
 )
 _INTO: Final = "INSERT INTO {schema}.records (" + COLUMNS + ") SELECT "
-#: Arrays beside each other in one list are read as they are inserted; as tables in FROM, each
-#: would be stored first. A shorter one, such as an empty one, ends with NULL.
+#: Arrays side by side in the select list are read while inserting; as tables in FROM, each
+#: would be stored first. A shorter array, such as an empty one, is continued with NULL.
 _INSERT: Final = _INTO + "%s::int8, " + ", ".join(["unnest(%s)"] * len(_ARRAYS))
-#: In one statement, which stores nothing if the partition ends elsewhere. The row is locked from
-#: the update to the commit, as it is by an append that locks first. Whether a session listens is
-#: seen by the lock that it holds: one that begins to listen gets that after this commit, or before
-#: this look.
+#: One statement, which stores nothing if the partition has another end. The row is locked from
+#: the update to the commit, as by an append that locks first. A listening session holds a lock:
+#: one that begins to listen gets the lock after this commit, or before this statement checks
+#: for it.
 _MOVE: Final = (
     "WITH moved AS (UPDATE {schema}.partitions SET high = high + $1::int8,"
     " size_bytes = size_bytes + $2::int8, last_us = $3::int8, value = $4::bytea"
@@ -57,14 +57,14 @@ _COPY_TYPES: Final = (
     *("int8", "int8", "int8", "bytea", "text", "bytea", "bytea"),
     *("bytea", "int8", "int4", "bytea"),
 )
-#: From so many records, or bytes, on they go by COPY, which needs round trips of its own, and
-#: holds none of them as one value.
+#: From this many records or bytes on, use COPY, which needs round trips of its own and does
+#: not keep all records in one value.
 _COPY_MIN: Final = 5_000
 _COPY_BYTES_MIN: Final = 16 * 1024 * 1024
 
 
 def is_copied(count: int, size_bytes: int) -> bool:
-    """Return whether so many records are too many, or too large, for one statement."""
+    """Whether these are too many records, or too large ones, for one statement."""
     return count >= _COPY_MIN or size_bytes >= _COPY_BYTES_MIN
 
 
@@ -76,7 +76,7 @@ def send_records(
     *,
     copies: bool,
 ) -> None:
-    """Insert records in the present transaction; to copy them is not possible in a pipeline."""
+    """Insert records in the current transaction; COPY is not possible in a pipeline."""
     cursor = connection.cursor()
     if copies:
         with cursor.copy(database.sql(_COPY)) as copy:
@@ -89,7 +89,7 @@ def send_records(
 
 
 class AppendStatements:
-    """The statements that store and commit what is appended on an end that is known."""
+    """Statements that store and commit appends to a partition whose end is known."""
 
     def __init__(self, database: PostgresDatabase) -> None:
         self._one = PreparedStatement(database, "one", _MOVE_AND_INSERT_ONE)
@@ -105,7 +105,7 @@ class AppendStatements:
     ) -> bool | None:
         """Store records and commit; return whether sessions listen.
 
-        None, and nothing stored, if the partition does not end where it did before.
+        None, with nothing stored, if the partition no longer ends at `before`.
         """
         count = after.high - before.high
         statement, values = (

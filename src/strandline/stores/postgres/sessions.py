@@ -1,4 +1,4 @@
-"""Sessions of the server: their names, which say what process has which log open."""
+"""Names of server sessions, which show which process has which log open."""
 
 import hashlib
 import os
@@ -22,27 +22,27 @@ _SESSIONS: Final = """
 
 
 class SessionName(NamedTuple):
-    """What the `application_name` of a session says."""
+    """The parts of a session's `application_name`."""
 
     pid: int
     log: str
-    """Of which schema it is, shortened; empty in sessions of earlier versions."""
+    """A hash of the schema; empty in sessions of earlier versions."""
     host: str
 
 
 def session_name(schema: str) -> str:
-    """Return the name of this process's sessions with the log in a schema."""
+    """Return the name for this process's sessions with the log in a schema."""
     whole = f"{PREFIX}{os.getpid()} {log_tag(schema)} {host_name()}"
     return whole.encode()[:_BYTES_MAX].decode(errors="ignore")
 
 
 def log_tag(schema: str) -> str:
-    """Return what tells the logs of a database apart."""
+    """Return a short hash that distinguishes the logs of a database."""
     return hashlib.sha256(schema.encode()).hexdigest()[:8]
 
 
 def parse_session_name(text: str) -> SessionName | None:
-    """Return what a name says; None if it is that of another program."""
+    """Parse a session's name; None for another program's session."""
     parts = text.split(" ", _PARTS - 1)
     if not text.startswith(PREFIX) or len(parts) < _PARTS - 1 or not parts[1].isdecimal():
         return None
@@ -51,7 +51,7 @@ def parse_session_name(text: str) -> SessionName | None:
 
 
 def sessions(connection: "Connection", schema: str) -> Sequence[LogHolder]:
-    """Return each process with the log in a schema once, since its first session that is open."""
+    """Return each process that has the log in a schema open, with its oldest session's start."""
     found = []
     for name, since_us in connection.execute(_SESSIONS):
         named = parse_session_name(str(name))

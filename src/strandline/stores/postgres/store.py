@@ -68,7 +68,7 @@ from strandline.values.arguments import check_seconds
 class PostgresStore:
     """Implements Store. A child of a fork cannot use it.
 
-    `mode="write"` creates the schema and its tables; the other modes need a log.
+    `mode="write"` creates the schema and its tables; the other modes need an existing log.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class PostgresStore:
         self.check_open: Final = self._database.state.check
         self._topics = PostgresTopics(self._database)
         self._watches = PostgresWatches(self._database)
-        #: Topics as they were when they were last looked up.
+        #: Topics as of their last lookup.
         self._known: dict[UUID, PostgresTopic] = {}
         self._lanes = PostgresLanes(self._database, self._watches.notify_written)
         self._outbox = PostgresOutbox(self._database, self._watches.notify_written)
@@ -131,7 +131,7 @@ class PostgresStore:
         self, tenant: Tenant | None, name: str, *, fresh: bool = False
     ) -> PostgresTopic | None:
         del fresh
-        # A block has a session already, and a pooler may have no second one.
+        # A block has a session already, and a pooler may not have a second one.
         with self._outbox.joined() or self._database.connection() as connection:
             found = self._topics.find(connection, tenant, name)
         if found is not None:
@@ -139,7 +139,7 @@ class PostgresStore:
         return found
 
     def remembered(self, topic: Topic) -> PostgresTopic | None:
-        """Return what this process knows of a topic, which may be gone."""
+        """Return the cached topic, which may have been dropped."""
         return self._known.get(topic.id)
 
     def find_topic_id(self, topic_id: UUID) -> PostgresTopic | None:
@@ -212,7 +212,7 @@ class PostgresStore:
         if wanted.records_max is None:
             records, span = self._span(topic, partition, wanted)
             return records.records(span)
-        # Few enough to come with the ends.
+        # Few enough to be read together with the ends.
         records = PostgresRecords(self._database, topic, partition)
         most = wanted.start + wanted.records_max
         seen, page = records.begin(
@@ -313,7 +313,7 @@ class PostgresStore:
         row: PostgresPartition,
         first: int,
     ) -> None:
-        """Move on what is stored here, in the caller's transaction; rows follow."""
+        """Raise the oldest stored offset, in the caller's transaction; rows are removed later."""
         gone = connection.execute(
             self._database.sql(
                 "SELECT coalesce(sum(size_bytes), 0) FROM {schema}.records"
@@ -393,7 +393,7 @@ class PostgresStore:
                 (key, value, topic_id),
             )
         if not changed:
-            # A topic that is gone is an error, and not another's change.
+            # A dropped topic raises, and is no conflict with another change.
             self.marks(topic, 0)
         return changed == 1
 

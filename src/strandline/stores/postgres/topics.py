@@ -1,4 +1,4 @@
-"""Which topics there are, and the slots of their partitions."""
+"""The topics of a log, and the slots of their partitions."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -28,7 +28,7 @@ class PostgresTopic:
 
 
 class PostgresTopics:
-    """Finds and changes topics on a connection that the caller brings."""
+    """Finds and changes topics, using the caller's connection."""
 
     def __init__(self, database: PostgresDatabase) -> None:
         self._database = database
@@ -57,7 +57,7 @@ class PostgresTopics:
         tenant: Tenant | None,
         settings: TopicSettings,
     ) -> PostgresTopic:
-        """Return the topic that is there, or a new one; the caller excludes other creators."""
+        """Return the existing topic, or create it; the caller excludes other creators."""
         database = self._database
         known = self.find(connection, tenant, name)
         twins = connection.execute(
@@ -85,7 +85,7 @@ class PostgresTopics:
     def _add_partitions(
         self, connection: Connection, topic: Topic, settings: TopicSettings, numbers: range
     ) -> Sequence[int]:
-        """Make empty partitions with these numbers; return their slots."""
+        """Create empty partitions with these numbers; return their slots."""
         database = self._database
         slots = []
         for number in numbers:
@@ -120,9 +120,9 @@ class PostgresTopics:
         return replace(topic, settings=settings, slots=(*topic.slots, *slots))
 
     def drop(self, connection: Connection, topic: PostgresTopic) -> None:
-        """Remove a topic and all that belongs to it."""
+        """Remove a topic and everything that belongs to it."""
         sql = self._database.sql
-        # Locked as an append locks it, so that no append is left without its topic.
+        # Locked like an append does, so that no append can outlive its topic.
         connection.execute(
             sql("SELECT 1 FROM {schema}.partitions WHERE topic_id = %s ORDER BY slot FOR UPDATE"),
             (topic.topic.id,),

@@ -1,4 +1,4 @@
-"""Appends to a server: in order for each partition, several in one request, stored once."""
+"""Appends to a server: in order per partition, several in one request, stored once."""
 
 import asyncio
 import threading
@@ -51,7 +51,7 @@ class RemoteAppends:
     def __init__(self, connection: RemoteConnection, bytes_max: int) -> None:
         self._connection = connection
         self._bytes_max = bytes_max
-        # Begins the names of its lanes; no other log ever has it.
+        # The prefix of its lanes' names; unique to this open log.
         self._name = f"{LANE_PREFIX}{connection.clock.new_id()}"
         self._lock = threading.Lock()
         self._lanes: dict[tuple[UUID, int], RemoteLane] = {}
@@ -67,13 +67,13 @@ class RemoteAppends:
         *,
         may_wait: bool,
     ) -> "RemoteOutcome":
-        """Hand an append over; return once it has reached `level`, if this may wait."""
+        """Hand over an append; return once it has reached `level`, if `may_wait`."""
         lane = self._lane(topic, partition)
         future: Future[tuple[Placement, Durability]] = Future()
         size, count = sum(each.size_bytes for each in request.drafts), len(request.drafts)
         if size > self._bytes_max or count > REQUEST_RECORDS_MAX:
             raise InvalidError(
-                "these values are too much for one request, append fewer at a time",
+                "these values are too large for one request, append fewer at a time",
                 bytes=size,
                 bytes_max=self._bytes_max,
                 values=count,
@@ -92,7 +92,7 @@ class RemoteAppends:
         return outcome
 
     def close(self) -> None:
-        """End what waits."""
+        """Finish waiting appends."""
         self.executor.shutdown(wait=True, cancel_futures=False)
 
     def _lane(self, topic: RemoteTopic, partition: int) -> "RemoteLane":
@@ -106,7 +106,7 @@ class RemoteAppends:
 
 
 class RemoteLane:
-    """The way into one partition. One request is under way at a time, with all that waits."""
+    """The write path of one partition. One request at a time, with all waiting appends."""
 
     def __init__(
         self, connection: RemoteConnection, topic: RemoteTopic, partition: int, name: str
@@ -120,7 +120,7 @@ class RemoteLane:
         self._name, self._next_sequence = name, 0
 
     def put(self, waiting: _Waiting) -> bool:
-        """Queue an append; return whether its caller has to send it, or have it sent."""
+        """Queue an append; return whether its caller must start the sending."""
         with self._lock:
             self._connection.state.check()
             self._queue.append(waiting)
@@ -129,7 +129,7 @@ class RemoteLane:
             return is_first
 
     def drain(self) -> None:
-        """Send what waits, until nothing does."""
+        """Send waiting appends until there are none."""
         while batch := self._taken():
             try:
                 self._send(batch)
@@ -146,7 +146,7 @@ class RemoteLane:
                     raise
 
     def settle(self, waiting: _Waiting) -> None:
-        """Take back an append that was not sent within its time; UnavailableError then."""
+        """Withdraw an append that was not sent in time, with UnavailableError."""
         if waiting.timeout_s is None or self._done_within(waiting):
             return
         with self._lock:
@@ -155,7 +155,7 @@ class RemoteLane:
                 raise UnavailableError(
                     "the server did not take it in time", write=waiting.request, url=self._url
                 )
-        # It was sent, and its outcome is not known.
+        # It was sent, and its outcome is unknown.
 
     def _done_within(self, waiting: _Waiting) -> bool:
         done = threading.Event()
@@ -197,9 +197,9 @@ class RemoteLane:
             self._settle(each, sent, outcome)
 
     def _answer(self, body: bytes) -> wire.AppendReturn:
-        """Return the answer to a request, sent as often as it takes.
+        """Return the answer to a request, sent as often as needed.
 
-        UnknownError if an earlier try may have been carried out; else UnavailableError.
+        UnknownError if an earlier try may have been executed; otherwise UnavailableError.
         """
         was_sent = False
         for pause in self._connection.tries():
@@ -249,7 +249,7 @@ class RemoteLane:
             return
         placement = wire.placement_of(outcome)
         if sent.producer == self._name and placement.originals:
-            # It was stored by an earlier try: to its caller that is the only one.
+            # An earlier try has stored it: its caller must not see a repeat.
             first = placement.originals[0]
             placement = Placement(first.offset, first.timestamp_us)
         waiting.future.set_result((placement, Durability(outcome.level)))
@@ -272,7 +272,7 @@ class RemoteOutcome:
     ) -> None:
         self._future = future
         self._lane = lane
-        # How to wait for a future is known there; what it returns has the level, too.
+        # LoopOutcome knows how to wait for a future; the result includes the level.
         self._inner = LoopOutcome(future, _APPLIED, clock)  # type: ignore[arg-type]
         self._is_synced = False
 

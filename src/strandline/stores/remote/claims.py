@@ -30,7 +30,7 @@ class RemoteLeases:
 
     def __init__(self, connection: RemoteConnection) -> None:
         self._connection = connection
-        # Reentrant: a claim that is collected is released while the lock is held.
+        # Reentrant: garbage collection may release a claim while the lock is held.
         self._lock = threading.RLock()
         self._held: dict[str, wire.ClaimCall] = {}
         self._ended = threading.Event()
@@ -75,7 +75,7 @@ class RemoteLeases:
         while not self._ended.wait(_RENEW_S):
             with self._lock:
                 held = dict(self._held)
-            # A server that does not answer is tried again; one that was restarted knows none.
+            # If the server does not answer, the next round tries again; a restarted one knows none.
             with contextlib.suppress(StrandlineError):
                 if held:
                     self._take_again(held)

@@ -1,4 +1,4 @@
-"""Connections to a server: a call, its answer, and the same call again where that is lost."""
+"""Connections to a server: calls, repeated if their answer is lost."""
 
 import contextlib
 import re
@@ -32,7 +32,7 @@ _LONGEST_WAIT_S: Final = 1.0
 _OK: Final = 200
 _WAITING_S: Final = 40.0
 _TOKEN: Final = re.compile(r"[!-~]+")
-# What is raised before a byte of the request has left.
+# Raised before any byte of the request was sent.
 _NOT_SENT: Final = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)
 
 
@@ -64,7 +64,7 @@ class RemoteConnection:
         self._headers = headers = {"content-type": wire.MSGPACK, "accept": wire.MSGPACK}
         if token is not None:
             if not _TOKEN.fullmatch(check_text("token", token)):
-                raise InvalidError("a token is the text that strandline token create has shown")
+                raise InvalidError("a token is the text that strandline token create has printed")
             headers["authorization"] = f"Bearer {token}"
         self._tls = _tls(self.url, tls_ca)
         self._client = httpx2.Client(
@@ -80,14 +80,14 @@ class RemoteConnection:
         self._requests = 0
 
     def call(self, name: str, message: wire.Message, kind: type[T]) -> T:
-        """Return the answer to a call that may be repeated, however often it has to be sent.
+        """Return the answer to a repeatable call, sent as often as needed.
 
-        UnavailableError if no answer comes for as long as the log is patient.
+        UnavailableError if there is no answer within `patience_s`.
         """
         return self.counted_call(name, message, kind)[0]
 
     def counted_call(self, name: str, message: wire.Message, kind: type[T]) -> tuple[T, int]:
-        """Return the answer, and how often the call may have been carried out before."""
+        """Return the answer, and how often the call may have been executed before."""
         body, repeats = wire.encode(message), 0
         for pause in self.tries():
             try:
@@ -105,19 +105,19 @@ class RemoteConnection:
         raise AssertionError
 
     def tries(self) -> "Tries":
-        """Return how long to wait after each try, while the log is patient."""
+        """Return the pauses between tries, within `patience_s`."""
         return Tries(self.clock, self.patience_s)
 
     def rest(self, pause_s: float | None) -> bool:
-        """Wait before another try; False if there is to be none. ClosedError once it is closed."""
+        """Wait before another try; False if there is none. ClosedError once it is closed."""
         self.state.check()
         if pause_s is None:
             return False
-        # Also while it is closed: what is under way is tried no more.
+        # While closing, running calls are not repeated.
         return not self._ended.wait(pause_s)
 
     def new_client(self) -> httpx2.AsyncClient:
-        """Return a client for an event loop, for requests that wait at the server."""
+        """Return a client for an event loop, for requests that wait on the server."""
         return httpx2.AsyncClient(
             base_url=f"{self.url}/v1/store/",
             headers=self._headers,
@@ -127,7 +127,7 @@ class RemoteConnection:
         )
 
     def send(self, name: str, body: bytes, kind: type[T]) -> T:
-        """Send a message once. TransportError, ProblemError if no message comes back."""
+        """Send a message once. TransportError, or ProblemError for a problem document."""
         try:
             with self._under_way():
                 answer = self._client.post(name, content=body)
@@ -151,7 +151,7 @@ class RemoteConnection:
 
     @contextlib.contextmanager
     def _under_way(self) -> Iterator[None]:
-        """Have a close wait for what is done within."""
+        """Make `close` wait for the block."""
         with self._idle:
             self.state.check()
             self._requests += 1
@@ -163,11 +163,11 @@ class RemoteConnection:
                 self._idle.notify_all()
 
     def end_tries(self) -> None:
-        """Send everything once from now on."""
+        """Stop retrying: send everything only once from now on."""
         self._ended.set()
 
     def close(self) -> None:
-        """End it, after the requests that are under way."""
+        """Close it, after running requests."""
         self._ended.set()
         with self._idle:
             self.state.close()
@@ -177,7 +177,7 @@ class RemoteConnection:
 
 
 class Tries:
-    """Iterates over pauses between tries, longer ones each time; the last is None."""
+    """Iterates over growing pauses between tries; the last is None."""
 
     def __init__(self, clock: Clock, patience_s: float) -> None:
         self._clock = clock
@@ -193,7 +193,7 @@ class Tries:
         if self._is_over:
             raise StopIteration
         pause_s = self._pause_s
-        # Counted, too: a clock that stands still must not make it endless.
+        # Pauses count, too: a clock that stands still must not make it endless.
         self._left_s -= pause_s
         self._pause_s = min(2 * pause_s, _LONGEST_WAIT_S)
         if self._left_s <= 0 or self._clock.monotonic() >= self._deadline:
@@ -207,18 +207,18 @@ def _tls(url: str, ca: str | None) -> ssl.SSLContext:
         return tls_context(ca)
     if ca is not None:
         raise InvalidError("tls_ca is for a server at https:", url=url)
-    # It has no trusted authorities, and is never used: those of the system take long to load.
+    # A context without authorities, which is never used: loading the system's takes long.
     return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 def _check_certificate(error: BaseException, url: str) -> None:
-    """Raise InvalidError if the server has shown a certificate that is not to be trusted."""
+    """Raise InvalidError if the server's certificate is not trusted."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, ssl.SSLCertVerificationError):
             raise InvalidError(
-                "the certificate of the server is not to be trusted, check the URL, or pass "
-                "who has signed it as tls_ca=",
+                "the server's certificate is not trusted, check the URL, or pass the certificate"
+                " of its authority as tls_ca=",
                 url=url,
                 reason=cause.verify_message,
             ) from error
@@ -230,10 +230,10 @@ def _checked_url(url: str) -> str:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
     except ValueError as error:
-        raise InvalidError("this is no URL of a server", url=url, reason=str(error)) from error
+        raise InvalidError("this is not a URL of a server", url=url, reason=str(error)) from error
     if parts.username or parts.password or parts.query or parts.fragment or not host:
         raise InvalidError(
-            "a server is named http://HOST:PORT or https://HOST, its token is passed as token=",
+            "use http://HOST:PORT or https://HOST for a server, and pass its token as token=",
             url=url,
         )
     return url.rstrip("/")

@@ -1,4 +1,4 @@
-"""Errors of a server, as errors of a log."""
+"""Translates a server's errors into errors of a log."""
 
 from typing import Any
 
@@ -30,7 +30,7 @@ class WireProblem(msgspec.Struct):
 
 
 class TransportError(Exception):
-    """No answer came, or one that says to ask again. `was_sent`: it may have been carried out."""
+    """No answer, or one that asks to retry. `was_sent`: the call may have been executed."""
 
     def __init__(self, reason: str, *, was_sent: bool) -> None:
         super().__init__(reason)
@@ -38,7 +38,7 @@ class TransportError(Exception):
 
 
 def problem_in(body: bytes, status: int) -> WireProblem:
-    """Return the problem that an answer has; one of its status alone if it has none."""
+    """Return an answer's problem document; one made of its status if it has none."""
     try:
         return msgspec.json.decode(body, type=WireProblem)
     except (msgspec.MsgspecError, ValueError):
@@ -46,7 +46,7 @@ def problem_in(body: bytes, status: int) -> WireProblem:
 
 
 def error_of(problem: WireProblem) -> StrandlineError:
-    """Return the error that the server's log has raised."""
+    """Return the error that the server's log raised."""
     kind = getattr(tree, problem.title, None)
     if not (isinstance(kind, type) and issubclass(kind, StrandlineError)):
         return _other(problem)
@@ -60,12 +60,12 @@ def error_of(problem: WireProblem) -> StrandlineError:
 
 
 def is_dropped(problem: WireProblem) -> bool:
-    """Whether the topic of a call is gone."""
+    """Whether the topic of a call was dropped."""
     return problem.title == DroppedError.__name__
 
 
 def unknown(reason: str) -> UnknownError:
-    """Return the error for an append of which no answer has come."""
+    """Return the error for an append without an answer."""
     return UnknownError(ConnectionError(reason))
 
 
@@ -91,7 +91,7 @@ def _attributes(problem: WireProblem) -> dict[str, Any]:
 
 
 def is_ending(problem: WireProblem) -> bool:
-    """Whether a server answers that it ends, or has too much to do: another try may succeed."""
+    """Whether a server is stopping or overloaded, so that another try may succeed."""
     return problem.status in (429, 503) and problem.title in (
         "Unavailable",
         "TooManyRequests",

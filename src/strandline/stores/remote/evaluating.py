@@ -16,10 +16,10 @@ MessageT = TypeVar("MessageT", bound=wire.Message)
 
 
 class RemoteEvaluation:
-    """What one open log has its server evaluate. Any thread may use it.
+    """Lets a server evaluate predicates for one open log. Any thread may use it.
 
-    A call that the server does not know, or refuses, is answered with None: it is of an
-    earlier version, and its records are read and selected here.
+    If the server does not know a call, or refuses it, the result is None: it is an earlier
+    version, and the records are read and selected here.
     """
 
     def __init__(self, connection: RemoteConnection) -> None:
@@ -88,7 +88,7 @@ class RemoteEvaluation:
         try:
             return self._connection.call(name, call, kind)
         except DroppedError:
-            return None  # Reading raises it, with what to do.
+            return None  # Reading the records raises the error.
         except InvalidError as error:
             if error.fields.get("status") == 404:  # noqa: PLR2004 - There is no such path.
                 with self._lock:

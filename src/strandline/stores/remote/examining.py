@@ -1,4 +1,4 @@
-"""What a server allows the holder of a token, how durable its log is, and what to do about it."""
+"""Checks a token's rights on a server, its log's durability, and what to do about them."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -13,7 +13,7 @@ _WAIT_S: Final = 10.0
 
 
 def examine(url: str, token: str | None, tls_ca: str | None = None) -> Iterator[Examined]:
-    """Yield what is found on the server that a URL names. Nothing is changed there."""
+    """Yield findings about the server of a URL. Changes nothing there."""
     try:
         connection = RemoteConnection(
             url,
@@ -50,5 +50,5 @@ def _rights(found: wire.WireStore) -> Examined:
 def _durability(found: wire.WireStore) -> Examined:
     level = Durability(found.durability_max)
     verdict = "ok" if level is Durability.DURABLE else "warning"
-    advice = "" if verdict == "ok" else "a loss of power on the server loses what it had taken"
+    advice = "" if verdict == "ok" else "a power loss on the server can lose what it acknowledged"
     return Examined("durability", verdict, f"{level} at most: {found.durability_reason}", advice)

@@ -1,4 +1,4 @@
-"""Records of a server, read a page at a time."""
+"""Reads records from a server, a page at a time."""
 
 from collections.abc import Iterator, Sequence
 
@@ -30,7 +30,7 @@ class RemoteReads:
         self._is_batch = topic.settings.value_kind is ValueKind.BATCH
 
     def first(self, wanted: ReadRange) -> "tuple[list[StoredRecord], int]":
-        """Return the first page of a read, and where the read ends; raises what a read raises."""
+        """Return the first page of a read, and where the read ends; raises the read's errors."""
         call = wire.ReadCall(self._topic.topic.id, self._partition, *wanted)
         answer = self._connection.call("read", call, wire.ReadReturn)
         return self._stored(answer.records), answer.stop
@@ -38,7 +38,7 @@ class RemoteReads:
     def pages(
         self, wanted: ReadRange, first: Sequence[StoredRecord], stop: int
     ) -> Iterator[Sequence[StoredRecord]]:
-        """Return the pages of a read, of which the first was read."""
+        """Return the pages of a read, whose first page was read already."""
         return pages_within(self._pages(wanted.start, first, stop), wanted.bytes_max)
 
     def _pages(
@@ -52,7 +52,7 @@ class RemoteReads:
             page, _ = self.first(ReadRange(start, stop))
             if not page:
                 raise CorruptError(
-                    "the server has sent no records where it has some",
+                    "the server has sent no records although it has some",
                     file=self._connection.url,
                     position=start,
                 )

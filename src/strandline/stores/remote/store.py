@@ -1,4 +1,4 @@
-"""A log's bytes, at a server. See design 0101."""
+"""A log on a server. See design 0101."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, TypeVar
@@ -57,9 +57,9 @@ _NEEDED = {Mode.READ: "read", Mode.CONSUME: "consume", Mode.WRITE: "append"}
 class RemoteStore:
     """Implements Store. A child of a fork cannot use it.
 
-    `patience_s` is how long a call goes on trying while the server does not answer. `tls_ca` is
-    the path of the certificates, in PEM, that may sign that of the server; by default the
-    system's.
+    `patience_s` is how long a call keeps trying while the server does not answer. `tls_ca` is
+    the path of PEM certificates that may sign the server's; by default the system's
+    authorities.
     """
 
     def __init__(
@@ -209,7 +209,7 @@ class RemoteStore:
     def offset_since(self, topic: RemoteTopic, partition: int, timestamp_us: int) -> Offset:
         del partition, timestamp_us
         raise InvalidError(
-            "times of what other programs write are looked up where the log is, not by a server",
+            "look up times in a topic that other programs write on the log itself, not on a server",
             topic=topic.topic.name,
         )
 
@@ -262,7 +262,7 @@ class RemoteStore:
         answer, repeats = self._counted(topic, "put-key", call, wire.DoneReturn)
         if answer.is_done or not repeats:
             return answer.is_done
-        # An earlier try may have done it.
+        # An earlier try may have set it.
         return self.get_key(topic, key) == value
 
     def remove_key(self, topic: RemoteTopic, key: str) -> bool:
@@ -300,7 +300,7 @@ class RemoteStore:
         if self._connection.state.is_inherited or self._connection.state.is_closed:
             return
         self._connection.end_tries()
-        # The last is closed first.
+        # Closed in reverse order.
         close_each(
             (self._connection.close, self._appends.close, self._leases.close, self._watches.close)
         )

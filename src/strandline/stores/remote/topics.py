@@ -16,7 +16,7 @@ class RemoteTopic:
 
 
 def topic_of(found: wire.WireTopic) -> RemoteTopic:
-    """Return the topic that was sent."""
+    """Decode a topic."""
     return RemoteTopic(
         Topic.from_json(found.topic), TopicSettings.from_json(found.settings), found.created_at_us
     )

@@ -1,4 +1,4 @@
-"""Hints of a server: a request that waits until a partition has grown."""
+"""Hints from a server: a request waits there until a partition grows."""
 
 import asyncio
 import contextlib
@@ -22,16 +22,16 @@ _OK: Final = 200
 
 
 class RemoteWatches(Watches[TopicEnd, RemoteTopic]):
-    """The watches of a log that a server has."""
+    """The watches of a log on a server."""
 
     def __init__(self, connection: RemoteConnection, end: Callable[[TopicEnd], int | None]) -> None:
         super().__init__(connection.clock, topic_end, end, lambda: RemoteChanges(connection))
 
 
 class RemoteChanges:
-    """Implements ChangeSource: a request for each kind of end waits at the server.
+    """Implements ChangeSource: one request for each kind of mark waits on the server.
 
-    What these are answered is collected, and `wait` returns it.
+    Their answers are collected, and `wait` returns them.
     """
 
     is_for_readers = False
@@ -61,7 +61,7 @@ class RemoteChanges:
             return changed
 
     def found(self) -> None:
-        """The server answers at once."""
+        """The server answers at once, so there is no polling to adjust."""
 
     def wake(self) -> None:
         with self._changes:
@@ -78,7 +78,7 @@ class RemoteChanges:
 
 
 class _Asker:
-    """Asks the server again and again where partitions end. For one event loop."""
+    """Repeatedly asks the server where partitions end. For one event loop."""
 
     def __init__(
         self,
@@ -95,15 +95,15 @@ class _Asker:
         self._task: asyncio.Task[None] | None = None
 
     async def add(self, place: TopicEnd) -> None:
-        """Ask for this partition, too."""
-        # What there is now its reader knows: it looks after this returns.
+        """Include this partition in the requests."""
+        # The reader reads after this returns, so any end will do.
         self._seen[place] = 0
         self._is_outdated.set()
         if self._task is None:
             self._task = asyncio.ensure_future(self._keep_asking())
 
     async def remove(self, place: TopicEnd) -> None:
-        """Ask for it no more."""
+        """Remove it from the requests."""
         self._seen.pop(place, None)
 
     async def _keep_asking(self) -> None:
@@ -130,7 +130,7 @@ class _Asker:
                 return
         except (httpx2.TransportError, msgspec.MsgspecError):
             pass
-        # The readers look by themselves, and see what is wrong.
+        # The readers read by themselves, and get the error.
         self._report(tuple(self._seen))
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_PAUSE_S):

@@ -3,7 +3,7 @@
 Promises: the port of `log`, up to durable, for any number of processes and threads
 of one machine. See design 0020.
 
-Does not promise anything about what others do to the tables `strandline_*`.
+Does not promise anything about other programs' changes to the tables `strandline_*`.
 """
 
 from strandline.stores.sqlite.copying import copy_sqlite_log

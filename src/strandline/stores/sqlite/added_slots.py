@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from strandline.stores.sqlite.checksum import check_row, row_crc
 from strandline.stores.sqlite.partition_row import lost
 
-# Only logs that have, or had, a topic with added partitions have it.
+# Created only in logs in which partitions were once added to a topic.
 _TABLE = """CREATE TABLE IF NOT EXISTS strandline_added_slots (
     first_slot INTEGER NOT NULL, number INTEGER NOT NULL, slot INTEGER NOT NULL,
     crc INTEGER NOT NULL, PRIMARY KEY (first_slot, number)) WITHOUT ROWID"""
@@ -19,7 +19,7 @@ _SELECT = (
 def store_added_slots(
     connection: sqlite3.Connection, first_slot: int, slots: Mapping[int, int]
 ) -> None:
-    """Keep the slots of new partitions, by their numbers."""
+    """Store the slots of new partitions, by their numbers."""
     connection.execute(_TABLE)
     rows = [(first_slot, number, slot) for number, slot in slots.items()]
     connection.executemany(_INSERT, [(*row, row_crc("added_slots", *row)) for row in rows])

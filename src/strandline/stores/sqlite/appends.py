@@ -41,16 +41,16 @@ from strandline.values import (
 from strandline.writes.standby import Standby
 
 _ROW_BYTES = 64
-#: How many records a partition's row may lag behind.
+#: How many records a partition's row may lag behind its records.
 _TAIL_MAX = 64
-#: So many records are inserted by one statement: a statement for each costs a sixth more.
+#: Records inserted by one statement: single statements cost a sixth more.
 _ROWS_AT_ONCE = 50
 INSERT = "INSERT INTO strandline_records VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _INSERT_MANY = INSERT + ", (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)" * (_ROWS_AT_ONCE - 1)
 
 
 class SqliteAppend(NamedTuple):
-    """A request, and the partition that it is for."""
+    """A request, and its partition."""
 
     entry: SqliteTopic
     partition: int
@@ -58,12 +58,12 @@ class SqliteAppend(NamedTuple):
 
 
 class Heads:
-    """The partitions as they are, for as long as no other process writes. The lock holder's."""
+    """The cached partition rows, valid until another process writes. Used by the lock's holder."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
         self.rows: dict[int, PartitionRow] = {}
-        #: Of topics with a proof: the chain of each slot, and its value at the end.
+        #: For topics with a proof: the chain of each slot, and its value at the end.
         self.values: dict[int, tuple[Chain, bytes]] = {}
         self.version: tuple[int, int] | None = None
 
@@ -78,7 +78,7 @@ class Changes(NamedTuple):
     size_bytes: int
 
     def store(self, connection: sqlite3.Connection, due: Collection[PartitionRow]) -> None:
-        """Put it into the present transaction, with the partitions' rows that are due."""
+        """Store it in the current transaction, with the partitions' rows that are due."""
         records, heads, identities, values, _ = self
         _insert(connection, records)
         if values:
@@ -135,7 +135,7 @@ class SlotHead:
 
 
 class SqliteDelta:
-    """Implements Delta: what one transaction is to store."""
+    """Implements Delta: what one transaction will store."""
 
     __slots__ = ("_changed", "_database", "_heads", "_identities", "_records", "_size", "_values")
 
@@ -165,7 +165,7 @@ class SqliteDelta:
         return Placement(start, now_us, originals)
 
     def _admit(self, request: AppendRequest) -> None:
-        """Let it go on; FullError where the disk is full, with nothing done."""
+        """Check that there is disk space; FullError, with nothing done, if the disk is full."""
         try:
             self._database.reserve.admit(size_of(request.drafts))
         except OSError as error:
@@ -239,12 +239,12 @@ class SqliteDelta:
             with translated(database.path):
                 return chain, load_value(database.writer, database.path, slot, high, chain)
         except CorruptError:
-            # What is damaged stays a finding, and does not prevent appends.
+            # Damage stays a finding of `verify`, and does not prevent appends.
             return chain, chain.origin
 
 
 class AppendBracket:
-    """Implements Bracket: the lock, a transaction, and what others have written."""
+    """Implements Bracket: the lock, a transaction, and catching up with other processes."""
 
     def __init__(self, database: Database, marks: DurableMarks) -> None:
         self._database = database
@@ -273,9 +273,9 @@ class AppendBracket:
         return heads
 
     def _begin_at_once(self) -> bool:
-        """Begin where no lock is held and no other process wrote since our last time.
+        """Begin, if no lock is held and no other process wrote since our last write.
 
-        What it raises may leave the lock taken.
+        If it raises, the lock may still be held.
         """
         if not self._lineage.is_checked or not self._database.lock.try_acquire():
             return False
@@ -285,11 +285,11 @@ class AppendBracket:
         return False
 
     def hold(self) -> Heads | None:
-        """Take the lock where that needs no waiting, with the heads as this process left them.
+        """Take the lock if it is free, with the heads as this process left them.
 
-        None, with nothing done, where they are known to be outdated, or in a transaction of the
-        caller's. Whether another process has written is for the caller to find out, by
-        `begin_unbroken` or as it stores.
+        None, with nothing done, if they are known to be outdated, or inside a transaction of
+        the caller. The caller must check whether another process has written, using
+        `begin_unbroken` or while it stores.
         """
         database, heads = self._database, self._heads
         lock = database.lock
@@ -305,14 +305,14 @@ class AppendBracket:
         return None
 
     def begin_unbroken(self) -> bool:
-        """Begin, unless another process writes or has written since our last time.
+        """Begin, unless another process is writing or has written since our last time.
 
-        That is checked inside SQLite's own lock, and so stays true. The lock's holder.
+        Checked under SQLite's own lock, so it stays true. For the lock's holder.
         """
         return self._database.try_begin() and self._database.lock.is_unbroken()
 
     def enter_with(self, connection: sqlite3.Connection, timeout_s: float) -> None:
-        """Do what `enter` does, with this connection as the one that writes until `leave`."""
+        """Do what `enter` does, but write through this connection until `leave`."""
         self._begin(timeout_s, connection)
         self._may_wait = True
 
@@ -324,7 +324,7 @@ class AppendBracket:
             database.lend(lent)
             database.begin(max(0.0, deadline - database.clock.monotonic()))
             self._lineage.check(database.writer)
-            # Even the lock's file may have been another's until we began.
+            # Even the lock's file may have belonged to another process before this.
             self._heads.version = None
         except BaseException:
             self.leave()
@@ -335,9 +335,9 @@ class AppendBracket:
         if not database.lock.is_mine:
             return
         try:
-            # The writer is missing if opening it has failed.
+            # There is no writer if opening it failed.
             if database.is_in_transaction:
-                # Nothing was stored, whatever was decided.
+                # Nothing was stored, so the heads are wrong.
                 self._heads.version = None
                 database.writer.rollback()
             if is_much(database.logged_bytes):
@@ -354,11 +354,11 @@ class AppendBracket:
                 database.lock.release()
 
     def close(self) -> None:
-        """Let the thread end that moves what was written."""
+        """End the background thread that checkpoints."""
         self._standby.close()
 
     def _tidy(self) -> None:
-        # Whatever is in the way, what was written is: a later one tries again.
+        # If something is in the way, what was written stays written, and a later one tries again.
         with contextlib.suppress(UnavailableError), translated(self._database.path):
             self._marks.checkpoint()
 
@@ -368,7 +368,7 @@ class AppendBracket:
 
 
 class AppendFlusher:
-    """Implements Flusher: one transaction for each drain, one sync for all waiting callers."""
+    """Implements Flusher: one transaction per drain, and one sync for all waiting callers."""
 
     def __init__(
         self,
@@ -406,11 +406,11 @@ class AppendFlusher:
 
 
 def raise_full(database: Database, error: sqlite3.OperationalError) -> None:
-    """Raise FullError if a transaction could not be stored for that; the caller holds the lock."""
+    """Raise FullError if the disk was too full for a transaction; the caller holds the lock."""
     if not is_out_of_space(error):
         return
     database.reserve.suspect()
-    # The heads are ahead of the database: the next drain reads them.
+    # The heads are ahead of the database: have the next drain read them.
     database.changes += 1
     with contextlib.suppress(sqlite3.OperationalError):
         database.writer.rollback()
@@ -418,10 +418,10 @@ def raise_full(database: Database, error: sqlite3.OperationalError) -> None:
 
 
 def is_due(head: PartitionRow) -> bool:
-    """Whether a partition's row lags behind as far as it may."""
+    """Whether a partition's row lags as far behind as allowed."""
     return head.high - head.noted >= _TAIL_MAX
 
 
 def _check_room(start: int, count: int) -> None:
     if start + count >= 1 << OFFSET_BITS:
-        raise InvalidError("this partition has as many records as it can number", end=start)
+        raise InvalidError("this partition has used all its offsets, use another one", end=start)

@@ -1,4 +1,4 @@
-"""One transaction of a caller's, with its rows and its appends in it. See design 0043."""
+"""A caller's transaction, with its rows and appends. See design 0043."""
 
 import contextlib
 import os
@@ -13,7 +13,7 @@ from strandline.values import Durability, InvalidError, StrandlineError
 _SAVEPOINT = "strandline_block"
 
 
-#: What changes a table, or puts another one in its place, whichever argument names it.
+#: Actions that change or replace a table, with the arguments that name it.
 _CHANGES: Final = frozenset(
     {
         sqlite3.SQLITE_INSERT,
@@ -44,8 +44,8 @@ def is_ours(table: str) -> bool:
 
 def _not_yours(table: str) -> InvalidError:
     return InvalidError(
-        "tables whose names begin with strandline_ are the log's: append with log.append,"
-        " and keep rows of your own in other tables",
+        "tables whose names begin with strandline_ belong to the log: append with log.append,"
+        " and keep your own rows in other tables",
         table=table,
     )
 
@@ -57,7 +57,7 @@ def _ends_with_block(call: str) -> InvalidError:
 
 
 class BlockCursor(sqlite3.Cursor):
-    """A cursor that says why a statement was refused."""
+    """A cursor that raises the reason why a statement was refused."""
 
     connection: "BlockConnection"
 
@@ -80,22 +80,22 @@ class BlockCursor(sqlite3.Cursor):
 class BlockConnection(sqlite3.Connection):
     """A connection to the log's file for the length of a block.
 
-    As long as `is_lent`, it refuses what would end the block's transaction by any other
-    way than leaving the block, and what would change the log's own tables. Savepoints
-    are the caller's.
+    While `is_lent`, it refuses anything that would end the block's transaction other than
+    leaving the block, and anything that would change the log's own tables. The caller may
+    use savepoints.
     """
 
     is_lent: bool = False
     is_ours = False
-    """Whether the statements that follow are the log's."""
+    """Whether the next statements are the log's own."""
     _pid = 0
     _refused: InvalidError | None = None
     _before_append: tuple[Callable[[], object], ...] = ()
 
     def before_append(self, call: Callable[[], object]) -> None:
-        """Have `call` called before each append of the block.
+        """Register `call` to be called before each append of the block.
 
-        For a library that begins its savepoints late: what it calls here begins the one
+        For a library that begins its savepoints late: `call` makes it begin the savepoint
         that the append belongs to.
         """
         self._before_append = (*self._before_append, call)
@@ -125,7 +125,7 @@ class BlockConnection(sqlite3.Connection):
 
     @contextlib.contextmanager
     def explaining(self) -> Iterator[None]:
-        """Raise the reason for which a statement was refused."""
+        """Raise the reason why a statement was refused."""
         self._refused = None
         try:
             yield
@@ -135,13 +135,13 @@ class BlockConnection(sqlite3.Connection):
             raise self._refused from error
 
     def lend(self) -> None:
-        """Leave it to the caller."""
+        """Start checking the caller's statements."""
         self._pid = os.getpid()
         self.set_authorizer(self._authorize)
         self.is_lent = True
 
     def take_back(self) -> None:
-        """Have it to ourselves again."""
+        """Stop checking: the following statements are the log's own."""
         self.is_lent = False
         self.set_authorizer(None)
 
@@ -186,12 +186,12 @@ class BlockConnection(sqlite3.Connection):
     def _check_whole(self, call: str) -> None:
         if self.is_lent:
             raise InvalidError(
-                "this call would change more than rows of your own, open a connection of your own",
+                "this call could change more than your own rows, use a connection of your own",
                 call=call,
             )
 
     def _authorize(self, action: int, first: str | None, second: str | None, *_: str | None) -> int:
-        # Called when a statement is prepared, so that it costs nothing for one that is known.
+        # Called when a statement is prepared, so it costs nothing for a cached one.
         if os.getpid() != self._pid:
             return sqlite3.SQLITE_DENY
         if action == sqlite3.SQLITE_TRANSACTION:
@@ -211,26 +211,26 @@ class BlockConnection(sqlite3.Connection):
 
 
 class Stored(NamedTuple):
-    """A row that an append is in, with its checksum; none of a repeat whose row is gone."""
+    """A stored row of an append, with its checksum; no checksum for a repeat whose row is gone."""
 
     place: int
     crc: int | None
 
 
 class Joined:
-    """An append inside a block: where its rows are, and what became of it."""
+    """An append inside a block: its rows, and its outcome."""
 
     __slots__ = ("block", "error", "rows")
 
     def __init__(self, block: "TransactionBlock", rows: list[Stored]) -> None:
         self.block: Final = block
         self.rows: Final = rows
-        #: Why nothing of it is stored, as far as that is known.
+        #: Why nothing of it is stored, if that is known.
         self.error: StrandlineError | None = None
 
 
 class TransactionBlock:
-    """What is true from the begin of a transaction to its end."""
+    """The state of a transaction from its begin to its end."""
 
     def __init__(self, connection: sqlite3.Connection, *, is_outside: bool) -> None:
         self.connection = connection
@@ -238,13 +238,13 @@ class TransactionBlock:
         self.over: Final = BlockEnd()
         self.level = Durability.WRITTEN
         self.joined: list[Joined] = []
-        #: The slots that were appended to, and after the commit where they end.
+        #: The slots appended to, and after the commit their ends.
         self.ends: dict[int, int] = {}
-        #: Where the partitions end if it is committed; None until that is tried.
+        #: The partitions' rows after the commit; None until the commit is tried.
         self.heads: dict[int, PartitionRow] | None = None
         #: The size of the write-ahead log at its beginning.
         self.wal_bytes = 0
-        #: What makes it impossible to commit.
+        #: What makes a commit impossible.
         self.failure: BaseException | None = None
 
     def prepare_append(self) -> None:
@@ -253,15 +253,15 @@ class TransactionBlock:
             self.connection.prepare_append()
 
     def begin(self) -> None:
-        """Hand the connection, on which a transaction has begun, to the caller."""
+        """Hand the connection, with a transaction begun, to the caller."""
         if isinstance(self.connection, BlockConnection):
             self.connection.lend()
         else:
-            # Gone, if the caller ends our transaction and begins another.
+            # The savepoint vanishes if the caller ends our transaction and begins another.
             self.connection.execute(f"SAVEPOINT {_SAVEPOINT}")
 
     def check(self) -> None:
-        """Raise what makes it impossible to go on."""
+        """Raise whatever makes it impossible to continue."""
         if self.failure is not None:
             raise self.failure.with_traceback(None)
         try:
@@ -269,29 +269,29 @@ class TransactionBlock:
         except sqlite3.ProgrammingError as error:
             self._fail("the connection was closed inside its transaction", error)
         if not is_going_on:
-            self._fail("the transaction came to its end inside its block, do all of it again")
+            self._fail("the transaction ended inside its block, repeat all of it")
 
     def end(self) -> None:
-        """Take the connection back, in order to commit. The statements of ours may follow."""
+        """Take the connection back for the commit; our own statements may follow."""
         if isinstance(self.connection, BlockConnection):
             self.connection.take_back()
             return
         try:
             self.connection.execute(f"RELEASE {_SAVEPOINT}")
         except sqlite3.OperationalError as error:
-            self._fail("the caller ended this transaction inside its block, and began one", error)
+            self._fail("the caller ended this transaction inside its block and began one", error)
 
     def drop(self) -> None:
         """Roll back what is not committed, whatever state the connection is in."""
         if isinstance(self.connection, BlockConnection):
             self.connection.take_back()
-        # One that was closed has nothing left to roll back.
+        # A closed connection has nothing to roll back.
         with contextlib.suppress(sqlite3.ProgrammingError):
             self.connection.rollback()
 
     @contextlib.contextmanager
     def plain(self) -> Iterator[sqlite3.Connection]:
-        """Lend the connection to us, without what the caller has set to see rows its own way."""
+        """Lend the connection for the log's own statements, without the caller's row settings."""
         connection = self.connection
         kept: tuple[Any, Any] = connection.row_factory, connection.text_factory
         connection.row_factory, connection.text_factory = None, str

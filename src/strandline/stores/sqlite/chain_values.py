@@ -1,4 +1,4 @@
-"""The values of the chain of a topic with a proof: one for each record, in a table of its own."""
+"""The chain's values of a topic with a proof: one for each record, in a separate table."""
 
 import sqlite3
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ from strandline.stores.sqlite.partition_row import lost, place
 ValueRow: TypeAlias = tuple[int, bytes, int]
 """Place of a record, the chain's value after it, checksum."""
 
-# Only logs that have, or had, a topic with a proof have it.
+# Created only in logs that once had a topic with a proof.
 _TABLE = """CREATE TABLE IF NOT EXISTS strandline_proofs (
     place INTEGER PRIMARY KEY, value BLOB NOT NULL, crc INTEGER NOT NULL)"""
 _INSERT = "INSERT OR REPLACE INTO strandline_proofs VALUES (?, ?, ?)"
@@ -19,7 +19,7 @@ SELECT_VALUES = "SELECT place, value, crc FROM strandline_proofs WHERE place >= 
 
 
 def make_table(connection: sqlite3.Connection) -> None:
-    """Make room for the values, if there is none."""
+    """Create the table, if it is missing."""
     connection.execute(_TABLE)
 
 

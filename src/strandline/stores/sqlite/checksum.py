@@ -1,4 +1,4 @@
-"""What makes a flipped bit visible: a CRC-32C for each row."""
+"""A CRC-32C for each row, which detects flipped bits."""
 
 import struct
 from typing import TypeAlias
@@ -14,21 +14,21 @@ _crc = google_crc32c.value
 _ABSENT = -1
 
 Content: TypeAlias = tuple[str | None, str | None, str | None, bytes, bytes | None, int | None, int]
-"""Key, tenant, kind, value, headers, time of occurrence, size: as a record's row has them."""
+"""Key, tenant, kind, value, headers, time of occurrence, size, as in a record's row."""
 
 
 def row_crc(table: str, *fields: object) -> int:
-    """Return the checksum of a row that is no record."""
+    """Return the checksum of a row other than a record."""
     return int(_crc(_encode((table, fields))))
 
 
 def check_row(path: str, table: str, place: int, fields: tuple[object, ...], crc: int) -> None:
-    """Raise CorruptError unless the row's fields are what they were when written."""
+    """Raise CorruptError unless the row's fields are unchanged."""
     try:
         if row_crc(table, *fields) == crc:
             return
     except (ValueError, OverflowError):
-        pass  # Damage has made it something that cannot be stored at all.
+        pass  # Damage has changed it to a value of a type that we never store.
     raise CorruptError(
         "this row does not match its checksum, restore it from a copy",
         file=path,
@@ -40,7 +40,7 @@ def check_row(path: str, table: str, place: int, fields: tuple[object, ...], crc
 def record_crc(
     topic_id: bytes, partition: int, offset: int, timestamp_us: int, content: Content
 ) -> int:
-    """Return the checksum of a record: of all that it is, and where."""
+    """Return the checksum of a record: of all its fields and its place."""
     key, tenant, kind, value, headers, occurred_at_us, size_bytes = content
     key_bytes = b"" if key is None else key.encode()
     tenant_bytes = b"" if tenant is None else tenant.encode()

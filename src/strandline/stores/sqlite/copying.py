@@ -1,4 +1,4 @@
-"""A copy of a log's database, made while others write: all of it as it was at one moment."""
+"""A copy of a log's database as of one moment, made while others write."""
 
 import contextlib
 import sqlite3
@@ -44,7 +44,7 @@ def copy_sqlite_log(
     io: Io | None = None,
     clock: Clock | None = None,
 ) -> list[CopiedPartition]:
-    """Copy the database `source`, with whatever else is in it, to `target`, which must not exist.
+    """Copy the database `source`, including other tables, to `target`, which must not exist.
 
     Everything is durable when this returns. A copy that fails leaves no `target`.
     """
@@ -67,7 +67,7 @@ def _copy(database: Database, partial: str, ends: Ends) -> list[CopiedPartition]
     with database.reading() as connection, database.translating():
         made = connect(partial, "rwc")
         try:
-            # In one step, which is one read transaction: writers go on meanwhile.
+            # In one step, which is one read transaction: writers are not blocked.
             connection.backup(made, pages=-1)
         finally:
             made.close()
@@ -96,7 +96,7 @@ def _sync(io: Io, path: str) -> None:
 
 
 class _CopyEnds:
-    """Ends partitions where they are to end, and begins an epoch there."""
+    """Ends partitions at the given offsets, and begins an epoch there."""
 
     def __init__(self, copy: sqlite3.Connection, path: str, clock: Clock, ends: Ends) -> None:
         self._copy = copy
@@ -134,7 +134,7 @@ class _CopyEnds:
 
     def _remove(self, entry: SqliteTopic, row: PartitionRow, end: int) -> None:
         slot, execute = row.slot, self._copy.execute
-        # What is damaged must not become right by being counted again.
+        # Check first: recounting would hide damage.
         check_identities(self._copy, self._path, row)
         first, beyond = place(slot, end), place(slot + 1, 0)
         (removed,) = execute(
@@ -151,7 +151,7 @@ class _CopyEnds:
         ).fetchone()
         row.high, row.size_bytes = end, row.size_bytes - removed
         row.local = min(row.local, end)
-        # Where nothing is left, later records still come after those that were.
+        # If no record is left, later timestamps must still not fall below removed ones.
         row.last_us = row.last_us if last_us is None else last_us
         execute("DELETE FROM strandline_keys WHERE slot = ? AND start + count > ?", (slot, end))
         execute("DELETE FROM strandline_sequences WHERE slot = ? AND start >= ?", (slot, end))
@@ -159,7 +159,7 @@ class _CopyEnds:
         row.identities, row.identities_sum = count_identities(self._copy, slot)
 
     def _restore_producers(self, slot: int) -> None:
-        """Put each producer back to its last sequence that is left, or remove it."""
+        """Reset each producer to its last sequence that is left, or remove it."""
         producers = self._copy.execute(
             "SELECT p.tenant, p.producer, max(s.sequence), max(s.timestamp_us), max(s.ordinal)"
             " FROM strandline_producers p LEFT JOIN strandline_sequences s"
@@ -179,7 +179,7 @@ class _CopyEnds:
         )
 
     def _begin_epoch(self, slot: int, end: int) -> int:
-        """Begin an epoch at `end`; return how many there are."""
+        """Begin an epoch at `end`; return the number of epochs."""
         epochs = load_epochs(self._copy, self._path, slot)
         self._copy.execute("DELETE FROM strandline_epochs WHERE slot = ?", (slot,))
         for epoch in epochs:

@@ -1,4 +1,4 @@
-"""The file: one connection that writes, some that read, and the sync of what was written."""
+"""The database file: one connection that writes, some that read, and syncs."""
 
 import contextlib
 import os
@@ -48,7 +48,7 @@ _RETRY_S = 0.000_5
 
 
 class Database:
-    """Everything that touches the file. Thread-safe but for `writer`, which is the lock holder's.
+    """All access to the file. Thread-safe, except `writer`, which belongs to the lock's holder.
 
     All writes, checkpoints and closes happen under `lock`. See design 0020.
     """
@@ -70,11 +70,11 @@ class Database:
         self.lock_timeout_s = lock_timeout_s
         self._mutex = threading.Lock()
         self._borrowed = 0
-        #: Set when a connection comes back.
+        #: Set when a lent connection is returned.
         self._returned = Signal()
         self._idle: list[sqlite3.Connection] = []
         self._all: list[sqlite3.Connection] = []
-        #: Connections that notice no change, and the file as it was when they were made.
+        #: Immutable connections, which notice no change, and the file's status when they were made.
         self._frozen: dict[sqlite3.Connection, FileStatus] = {}
         self._writer: sqlite3.Connection | None = None
         self._lent: sqlite3.Connection | None = None
@@ -83,15 +83,15 @@ class Database:
         self.state: Final = OpenState()
         self.check_open: Final = self.state.check
         self._is_given_back = False
-        #: Stands for the transaction that was begun last.
+        #: Identifies the transaction that was begun last.
         self._begun: object | None = None
-        #: How often this process has changed partitions past the heads it keeps in mind.
+        #: How often this process has changed partitions without updating the cached heads.
         self.changes: int = 0
-        #: The slots whose identities were found to be all there. The lock holder's.
+        #: Slots whose identities were verified to be complete. For the lock's holder.
         self.checked_identities: set[int] = set()
-        #: About how much this process has written since it last checkpointed.
+        #: Approximately how much this process has written since it last checkpointed.
         self.logged_bytes: int = 0
-        #: Moves it into the database, if nothing is in the way; called by the holder of `lock`.
+        #: Checkpoints, if nothing is in the way; called by the holder of `lock`.
         self.tidy: Callable[[], None] = lambda: None
         self.path = path
         self.lock: Final = StoreLock(io, clock, f"{path}-strandline.lock")
@@ -99,7 +99,7 @@ class Database:
         self.log_space: Final = LogSpace(io, self.wal_path)
         self._access = access
         _instances.add(self)
-        # What was not closed is left to the operating system.
+        # Connections that were not closed are left to the operating system.
         weakref.finalize(self, leak_connections, self._all)
         try:
             self._open()
@@ -122,7 +122,7 @@ class Database:
 
     @holding
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """Lend a connection to one thread, for one short look; see `translating`."""
+        """Lend a connection to one thread, for one short query; see `translating`."""
         connection: sqlite3.Connection | None = None
         is_borrowed = False
         try:
@@ -149,11 +149,11 @@ class Database:
                 self._returned.set()
 
     def translating(self) -> contextlib.AbstractContextManager[None]:
-        """Raise what SQLite raises in a block as an error of ours."""
+        """Translate errors that SQLite raises in a block."""
         return translated(self.path)
 
     def new_connection(self) -> sqlite3.Connection:
-        """Return a connection that reads, and is closed with the others."""
+        """Return a connection that reads, and that `close` will close."""
         if self._access is not None or self.mode is not Mode.READ:
             return self._connect(self._access or "rw")
         if not self._is_at_rest_for_good():
@@ -164,15 +164,15 @@ class Database:
         return connection
 
     def _is_at_rest_for_good(self) -> bool:
-        """Whether SQLite could not read without this: it would make files beside the database.
+        """Whether SQLite must read with `immutable`: it cannot create files beside the database.
 
-        A writer, which must be another user then, makes a write-ahead log first.
+        A writer, which must then be another user, creates a write-ahead log first.
         """
         directory = os.path.dirname(self.path)
         return not self.io.exists(self.wal_path) and not may_write_in(directory)
 
     def _is_outdated(self, connection: sqlite3.Connection) -> bool:
-        """Whether a connection that notices no change is open to a file that has changed."""
+        """Whether an immutable connection is open to a file that has changed since."""
         seen = self._frozen.get(connection)
         if seen is None:
             return False
@@ -193,7 +193,7 @@ class Database:
         return self._keep(connect(self.path, "rw", busy_s=0, kind=kind))
 
     def close_writer(self, connection: sqlite3.Connection) -> None:
-        """Close what `new_writer` made, or what is outdated: never the last that writes."""
+        """Close an outdated connection, or one from `new_writer`; never the last that writes."""
         with self._mutex:
             self._frozen.pop(connection, None)
             if connection in self._all:
@@ -209,13 +209,13 @@ class Database:
             return self._lent
         if self._writer is None:
             self.check_open()
-            # Each waiting thread waits by itself, in order to keep its own deadline.
+            # Waiting is done outside SQLite, so that each thread keeps its own deadline.
             self._writer = self._keep(writable(connect(self.path, "rw", busy_s=0), self.path))
         return self._writer
 
     @property
     def cursor(self) -> sqlite3.Cursor:
-        """A cursor of `writer`: the same each time, where that is ours. The caller holds `lock`."""
+        """A cursor of `writer`; cached if the writer is our own. The caller holds `lock`."""
         if self._lent is not None:
             return self._lent.cursor()
         if self._cursor is None:
@@ -223,11 +223,11 @@ class Database:
         return self._cursor
 
     def lend(self, connection: sqlite3.Connection | None) -> None:
-        """Let this connection be the one that writes until `take_back`. The caller holds `lock`."""
+        """Write through this connection until `take_back`. The caller holds `lock`."""
         self._lent = connection
 
     def has_lent(self, connection: sqlite3.Connection) -> bool:
-        """Whether this is the connection that writes: its user holds `lock`."""
+        """Whether this is the lent connection, whose user holds `lock`."""
         return self._lent is connection
 
     def take_back(self) -> None:
@@ -235,7 +235,7 @@ class Database:
         self._lent = None
 
     def begin(self, timeout_s: float) -> None:
-        """Begin to write. The caller holds `lock`, but a stranger may be writing, too."""
+        """Begin to write. The caller holds `lock`, but another program may be writing, too."""
         deadline = self.clock.monotonic() + timeout_s
         while True:
             while not self.try_begin():
@@ -252,11 +252,11 @@ class Database:
                     self.writer.rollback()
             if is_excluding:
                 return
-            # A process that has the present file open would not see what we have written.
+            # A process that has the current file open would not see what we write to the old one.
             self.lock.renew(deadline)
 
     def try_begin(self) -> bool:
-        """Begin to write, unless a stranger does. The caller holds `lock`."""
+        """Begin to write, unless another program is writing. The caller holds `lock`."""
         try:
             self.cursor.execute("BEGIN IMMEDIATE")
         except sqlite3.OperationalError as error:
@@ -267,17 +267,17 @@ class Database:
 
     @property
     def is_in_transaction(self) -> bool:
-        """Whether the writer has begun and not ended. The caller holds `lock`."""
+        """Whether the writer is in a transaction. The caller holds `lock`."""
         writer = self._lent or self._writer
         try:
             return writer is not None and writer.in_transaction
         except sqlite3.ProgrammingError:
-            # One that its owner has closed is in none.
+            # A connection that its owner has closed is in no transaction.
             return False
 
     @holding
     def locked(self, timeout_s: float | None = None) -> Iterator[None]:
-        """Hold `lock` for a block, unless the file was given back."""
+        """Hold `lock` for a block, unless the store is closed."""
         self.check_open()
         with self._held(self.lock_timeout_s if timeout_s is None else timeout_s):
             self.check_open()
@@ -299,27 +299,27 @@ class Database:
             raise FailedError(error) from error
 
     def _end_transaction(self) -> None:
-        # Only an interrupt leaves one behind.
+        # Only an interrupt leaves a transaction open.
         self._begun = None
         if self.is_in_transaction:
             self.writer.rollback()
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Lend the writer to the holder of `lock`; committed unless the block raises."""
+        """Lend the writer to the holder of `lock`; commits unless the block raises."""
         begun = self._begun = object()
         try:
             self.begin(self.lock_timeout_s)
             yield self.writer
             self.writer.execute("COMMIT")
         finally:
-            # If the end of the block was interrupted, this may run while another writes.
+            # If the end of the block was interrupted, another thread may be writing by now.
             if self._begun is begun and self.is_in_transaction:
                 self.writer.rollback()
 
     @contextlib.contextmanager
     def changing(self) -> Iterator[sqlite3.Connection]:
-        """Lend the writer for one transaction that may change anything, inside of `locked`."""
+        """Lend the writer for one transaction that may change anything, inside `locked`."""
         with translated(self.path):
             self.changes += 1
             with self.transaction() as connection:
@@ -333,11 +333,11 @@ class Database:
 
     @property
     def wal_path(self) -> str:
-        """Where what was written last is."""
+        """The path of the write-ahead log."""
         return f"{self.path}-wal"
 
     def sync(self) -> None:
-        """Make what any process has written so far survive a loss of power."""
+        """Make durable what any process has written so far."""
         try:
             fd = self._open_wal()
             if fd is not None:
@@ -349,7 +349,7 @@ class Database:
             self._rewrite()
 
     def _open_wal(self) -> int | None:
-        """Return a descriptor of the present write-ahead log; None if there is none."""
+        """Return a descriptor of the current write-ahead log; None if there is none."""
         try:
             present = self.io.identity(self.wal_path)
         except FileNotFoundError:
@@ -363,26 +363,26 @@ class Database:
         return self._wal_fd
 
     def _close_file(self, fd: int) -> None:
-        # Read and synced through only, and so nothing can be lost by it.
+        # Used only to read and sync, so closing loses nothing.
         with contextlib.suppress(OSError):
             self.io.close(fd)
 
     def _rewrite(self) -> None:
-        """Move what a failed sync may not have stored: the kernel reports it only once."""
+        """Checkpoint what a failed sync may have lost: the kernel reports the failure only once."""
         if self.mode is Mode.READ:
             raise UnavailableError("a sync has failed, open the log for writing to repair it")
         with self.lock.held(self.lock_timeout_s):
             if not self.checkpoint("TRUNCATE"):
-                raise UnavailableError("a sync has failed and readers are in the way of the repair")
+                raise UnavailableError("a sync has failed and readers block the repair, try again")
             self.lock.clear_suspicion()
 
     def checkpoint(self, kind: str, busy_timeout_s: float = BUSY_S) -> bool:
         """Move what was written into the database; False if readers were in the way.
 
-        It waits for them for `busy_timeout_s`, unless it is PASSIVE.
+        Waits for readers for `busy_timeout_s`, unless it is PASSIVE.
 
-        The caller holds `lock`. What was moved is durable, and the partitions' rows say
-        of all of it: in the database itself nothing else shows that a record is missing.
+        The caller holds `lock`. What was moved is durable, and the partitions' rows count all
+        of it: in the database itself nothing else shows that a record is missing.
         """
         with self.transaction() as connection:
             note_tails(connection, self.path)
@@ -395,8 +395,8 @@ class Database:
                     f"PRAGMA wal_checkpoint({kind})"
                 ).fetchone()
             except sqlite3.OperationalError as error:
-                # On a full disk the write-ahead log keeps what was not moved. Where a sync has
-                # failed, what it was for may be lost without a sign.
+                # On a full disk, what was not moved stays in the write-ahead log. After a failed
+                # sync, what it should have covered may be lost silently.
                 if not is_out_of_space(error):
                     self.lock.suspect()
                 raise
@@ -408,7 +408,7 @@ class Database:
 
     def size_bytes(self) -> int:
         """Return what the database occupies, with the files beside it."""
-        # By name: closing a descriptor of ours would drop SQLite's own locks.
+        # By name: closing a descriptor of the file would drop SQLite's own locks.
         return sum(self._size(self.path + tail) for tail in ("", "-wal", "-shm"))
 
     def _size(self, path: str) -> int:
@@ -422,11 +422,11 @@ class Database:
             ) from error
 
     def _reserve_bytes(self) -> int:
-        """Return what a checkpoint of all that is written needs, and a little more."""
+        """Return the space that a checkpoint of everything written needs, and a margin."""
         return RESERVE_BYTES + self._size(self.wal_path)
 
     def inode(self) -> int:
-        """Return which file this is."""
+        """Return the file's inode."""
         return self.io.stat(self.path).inode
 
     # --- beginning and end ---
@@ -457,8 +457,8 @@ class Database:
                 for connection in self._all:
                     close_connection(connection)
         except (UnavailableError, OSError):
-            # Without the lock they stay open until the process ends. The writer may be
-            # in the midst of another thread's change, which is whole or not at all.
+            # Without the lock they stay open until the process ends. The writer may be in another
+            # thread's transaction, which SQLite keeps atomic.
             for connection in self._all:
                 if connection is not self._writer and connection is not self._lent:
                     end_connection(connection)
@@ -471,20 +471,20 @@ class Database:
         self._is_given_back = True
 
     def _wait_returned(self, timeout_s: float) -> None:
-        """Return once no connection is lent any more, or the time is up."""
+        """Return once no connection is lent, or the time is up."""
         deadline = self.clock.monotonic() + timeout_s
         while self._borrowed and self.clock.monotonic() < deadline:
             self.clock.wait(self._returned, _RETRY_S)
             self._returned.clear()
 
     def _closing(self) -> contextlib.AbstractContextManager[None]:
-        # The last close of all checkpoints, which one that only reads cannot.
+        # The last close checkpoints, which a read-only process cannot do.
         if self.mode is Mode.READ:
             return contextlib.nullcontext()
         return self.lock.held(self.lock_timeout_s)
 
     def disown(self) -> None:
-        """Keep a forked child from closing what is its parent's."""
+        """Prevent a forked child from closing what belongs to its parent."""
         leak_connections(self._all)
         self.lock.disown()
 

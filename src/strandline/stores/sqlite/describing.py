@@ -1,7 +1,7 @@
-"""What a log is and holds, found out without a trace.
+"""Describes a log without changing any file.
 
-A connection that only reads still makes the files beside a database that no process has
-open, and notes in their index that it is there. See design 0020.
+Even a connection that only reads creates files beside a database that no process has open,
+and registers in their index. See design 0020.
 """
 
 import threading
@@ -27,10 +27,10 @@ _PAUSE_S: Final = 0.001
 
 
 def describe_sqlite(path: str, *, io: Io | None = None) -> LogDescription:
-    """Return what the log in this database is and holds; nothing is changed or created.
+    """Describe the log in this database; changes and creates nothing.
 
-    InvalidError if there is no log. UnavailableError if others open and close it all the
-    time.
+    InvalidError if there is no log. UnavailableError if other processes keep opening and
+    closing it.
     """
     files = io if io is not None else SystemIo()
     clock = SystemClock()
@@ -42,19 +42,19 @@ def describe_sqlite(path: str, *, io: Io | None = None) -> LogDescription:
                 return _look(files, path, _IN_USE)
             seen = _look(files, path, _AT_REST)
         except StrandlineError as error:
-            # Another process may have opened or closed it in this very moment.
+            # Another process may have opened or closed it at this very moment.
             failure = error
             clock.wait(threading.Event(), _PAUSE_S)
             continue
-        # At rest no lock keeps a writer away: only two looks that agree saw one state.
+        # No lock excludes a writer here: only two equal results prove one consistent state.
         if seen == before:
             return seen
         before = seen
-    raise failure or UnavailableError("this database never comes to rest, try again", path=path)
+    raise failure or UnavailableError("this database changes all the time, try again", path=path)
 
 
 def _is_in_use(io: Io, path: str) -> bool:
-    """Whether a process has it open, or has crashed with it open."""
+    """Whether a process has it open, or crashed while it had it open."""
     with translated(path):
         try:
             if io.stat(f"{path}-wal").size == 0:

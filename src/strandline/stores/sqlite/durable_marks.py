@@ -1,4 +1,4 @@
-"""How far each partition survives a loss of power, as this process knows and has noted."""
+"""How far each partition is durable, as known to this process and stored in the database."""
 
 import contextlib
 import math
@@ -18,60 +18,60 @@ from strandline.stores.sqlite.schema import translated
 from strandline.values import StrandlineError, UnavailableError
 from strandline.writes.standby import Standby
 
-#: Appends take marks along so often at most: each time, a second page is written.
+#: The minimal interval at which appends store marks: each time costs a second page.
 _CARRY_EACH_S = 0.002_5
-#: How long a mark waits for that, before it is noted by itself.
+#: How long a mark waits for an append before it is stored by itself.
 _NOTE_DELAY_S = 0.005
 
 
 class DurableMarks:
-    """Invariant: a mark is known, and noted in the database, only after the sync that covers it."""
+    """Invariant: a mark is known, and stored in the database, only after the sync covering it."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        #: Called with each slot that is known to be durable further than before.
+        #: Called with each slot whose durable mark has risen.
         self.on_durable: Callable[[int, int], None] = lambda *_: None
         self._mutex = threading.Lock()
-        #: Ends written and not yet synced, then ends synced and not yet noted.
+        #: Ends written and not yet synced; then ends synced and not yet stored.
         self._written: dict[int, int] = {}
         self._unnoted: dict[int, int] = {}
         self._known: dict[int, int] = {}
-        #: Since when there are ends synced and not yet noted.
+        #: Since when there are ends synced and not yet stored.
         self._unnoted_since = -math.inf
         self._carried_at = -math.inf
         self._ended = Latch()
         self._standby = Standby("strandline-note", self._note_later)
 
     def known(self, slot: int) -> int:
-        """Return a mark that may be ahead of the one noted."""
+        """Return the known mark, which may be ahead of the stored one."""
         return self._known.get(slot, 0)
 
     def wrote(self, heads: Mapping[int, PartitionRow]) -> None:
-        """These ends are written now."""
+        """Record that these ends are written now."""
         with self._mutex:
             for slot, head in heads.items():
                 self._written[slot] = max(head.high, self._written.get(slot, 0))
 
     def wrote_one(self, slot: int, end: int) -> None:
-        """This end is written now."""
+        """Record that this end is written now."""
         with self._mutex:
             if end > self._written.get(slot, 0):
                 self._written[slot] = end
 
     def is_to_carry(self, slot: int) -> bool:
-        """Whether a mark is known that is in no row, and that an append is to take along."""
+        """Whether an append should store a mark that is known and not stored yet."""
         if slot not in self._unnoted:
             return False
         return self._database.clock.monotonic() - self._carried_at >= _CARRY_EACH_S
 
     def expect(self, ends: Iterable[tuple[int, int]]) -> None:
-        """The next sync covers these ends, by any process."""
+        """Record that the next sync covers these ends, written by any process."""
         with self._mutex:
             for slot, end in ends:
                 self._written[slot] = max(end, self._written.get(slot, 0))
 
     def carry(self, heads: Iterable[PartitionRow]) -> None:
-        """Note in rows that are about to be stored what is known of them."""
+        """Put known marks into rows that are about to be stored."""
         self._carried_at = self._database.clock.monotonic()
         with self._mutex:
             for head in heads:
@@ -79,13 +79,13 @@ class DurableMarks:
                 self._unnoted.pop(head.slot, None)
 
     def sync(self) -> None:
-        """Sync; how far is known at once, and noted a little later."""
+        """Sync; the marks are known at once, and stored a little later."""
         with self._mutex:
             covered, self._written = self._written, {}
         self._database.sync()
         if not self._unnoted:
             self._unnoted_since = self._database.clock.monotonic()
-        # Together: a row that is stored in between would take along the one without the other.
+        # Under one lock: a row stored in between would contain one mark without the other.
         self._raise_marks(covered, self._known, self._unnoted)
         if covered:
             self._standby.wake()
@@ -95,14 +95,14 @@ class DurableMarks:
         while delay_s > 0:
             if self._database.clock.wait(self._ended, delay_s):
                 return
-            # Appends may have taken along what there was, and more has come since.
+            # Appends may have stored the earlier marks, and newer ones have come since.
             delay_s = self._unnoted_since + _NOTE_DELAY_S - self._database.clock.monotonic()
-        # Whatever stood in the way, a mark that lags costs a sync at most.
+        # Whatever fails, a mark that lags costs one more sync at most.
         with contextlib.suppress(Exception):
             self.note(self._database.lock_timeout_s)
 
     def note(self, timeout_s: float) -> bool:
-        """Store what is known; False where the lock could not be had."""
+        """Store the known marks; False if the lock was not free."""
         with self._mutex:
             unnoted = dict(self._unnoted)
         if not unnoted:
@@ -123,7 +123,7 @@ class DurableMarks:
         return True
 
     def checkpoint(self) -> None:
-        """Move what is written into the database, and note that it is durable.
+        """Move what is written into the database, and store that it is durable.
 
         The caller holds the lock.
         """
@@ -131,13 +131,13 @@ class DurableMarks:
         if not self._database.checkpoint("PASSIVE"):
             return
         self._raise_marks(ends, self._known)
-        # It also begins the write-ahead log again, with the sync that this takes: no
-        # append has to wait for it.
+        # This transaction restarts the write-ahead log, including the sync that this takes, so
+        # that no append has to wait for it.
         with self._database.transaction() as connection:
             self._store(connection, ends)
 
     def settle(self) -> None:
-        """Leave nothing to be noted behind, neither marks nor ends, where that is possible."""
+        """Store all pending marks and ends, if possible."""
         self._ended.set()
         self._standby.close()
         with (
@@ -153,7 +153,7 @@ class DurableMarks:
                     self._store(connection, unnoted)
 
     def note_ends(self) -> dict[int, int]:
-        """Bring every partition's row up to its records; return the ends not known as durable.
+        """Update every partition's row to its records; return the ends not known to be durable.
 
         The caller holds the lock.
         """

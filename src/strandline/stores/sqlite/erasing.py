@@ -1,4 +1,4 @@
-"""Erasing the records of a key: tombstones in the place of their rows."""
+"""Erases the records of a key: replaces their rows with tombstones."""
 
 import sqlite3
 
@@ -11,7 +11,7 @@ from strandline.stores.sqlite.partition_row import load_partition, place, store_
 from strandline.stores.sqlite.records import RecordRow, Records
 from strandline.values import ValueKind
 
-#: How many rows are changed before others may write.
+#: How many rows are changed before other processes may write.
 _ROWS_MAX = 1000
 _WHERE = "FROM strandline_records WHERE place >= ? AND place < ? AND key = ?"
 _UPDATE = (
@@ -71,7 +71,7 @@ class Erasing:
             store_partitions(connection, [row])
 
     def _erase_row(self, connection: sqlite3.Connection, number: int, entry: RecordRow) -> int:
-        """Erase one record; return how many bytes it counts more than before."""
+        """Erase one record; return how many bytes larger it is counted than before."""
         records = self._records
         digest = self._chain.digest_kept(entry) if records.is_proved else None
         body = tombstone(self._kind, digest)
@@ -88,8 +88,8 @@ class Erasing:
 def _renew(connection: sqlite3.Connection) -> None:
     """Write all records to new pages.
 
-    Where SQLite has moved rows from page to page, it leaves what they held in the unused part
-    of a page. Pages that are no longer used are overwritten, with `secure_delete`.
+    When SQLite moves rows between pages, old content stays in unused parts of pages. Pages
+    that become unused as a whole are overwritten, because of `secure_delete`.
     """
     for statement in _RENEWAL:
         connection.execute(statement)

@@ -1,4 +1,4 @@
-"""The short way of one plain event into a partition: one call inside the bracket."""
+"""The fast append path for one plain event: one call inside the bracket."""
 
 import sqlite3
 from collections.abc import Callable, Mapping
@@ -31,14 +31,14 @@ else:
     record_row = size_of = None
 
 _OFFSET_MAX = (1 << OFFSET_BITS) - 1
-# What makes a named tuple by name is slow, and one is made for each append.
+# Calling a named tuple's class is slow, and each append makes one.
 _new: Any = tuple.__new__
 
 
 class EventAppends:
-    """Implements Shortcut for a partition: each event is stored by one call inside the bracket.
+    """Implements Shortcut for a partition: stores each event by one call inside the bracket.
 
-    Whatever is uncommon it leaves to the usual way, with nothing done.
+    Leaves uncommon cases to the general path, with nothing done.
     """
 
     def __init__(
@@ -62,13 +62,13 @@ class EventAppends:
         """See Shortcut."""
         self._database.check_open()
         size_bytes = size_of(event)
-        # To move what is written may take waiting.
+        # A checkpoint may have to wait.
         if size_bytes > bytes_max or is_much(self._database.logged_bytes):
             return NotImplemented
         try:
             self._database.reserve.admit(size_bytes)
         except (OSError, UnavailableError):
-            # The usual way looks again, and raises what is wrong.
+            # The general path checks again, and raises the error.
             return NotImplemented
         receipt = self._channel.store(event, self._bracket.hold, self._store)
         if receipt is None:
@@ -78,7 +78,7 @@ class EventAppends:
         return receipt
 
     def append_events(self, events: list[Event], bytes_max: int) -> Any:
-        """See Shortcut. A list costs little more in the usual way."""
+        """See Shortcut. Lists cost little more by the general path."""
         del events, bytes_max
         return NotImplemented
 
@@ -134,7 +134,7 @@ class EventAppends:
         return placement
 
     def _is_alone(self, row: PartitionRow) -> bool:
-        """Whether the record is all that there is to write."""
+        """Whether the record is the only thing to write."""
         database = self._database
         return (
             self._lone_insert.is_possible
@@ -144,7 +144,7 @@ class EventAppends:
         )
 
     def _begin_with(self, record: tuple[Any, ...]) -> bool:
-        """Begin with a record; False, with nothing stored, where another process has written."""
+        """Begin with a record; False, with nothing stored, if another process has written."""
         database = self._database
         if not self._bracket.begin_unbroken():
             return False
@@ -159,5 +159,5 @@ class EventAppends:
             self._marks.carry([row])
             store_partitions(database.writer, [row])
             database.logged_bytes += PAGE_BYTES
-        # One cursor for all: a connection makes one for each statement.
+        # A shared cursor: the connection would make one for each statement.
         database.cursor.execute("COMMIT")

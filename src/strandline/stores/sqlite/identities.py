@@ -1,4 +1,4 @@
-"""Which writes a partition has seen, so that the same write is stored once."""
+"""Which writes a partition has stored, so that a repeated write is stored once."""
 
 import sqlite3
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ from strandline.values import (
 )
 
 _AGE_US = IDENTITY_AGE_S * 1_000_000
-#: How many more identities than are recognised may pile up before they are removed.
+#: How many identities beyond those recognised may accumulate before they are removed.
 _SLACK = 1024
 #: The tables, and the columns of their keys.
 _KEYS = {
@@ -29,7 +29,7 @@ _KEYS = {
 
 
 class Producer(NamedTuple):
-    """How far one producer has got in one partition."""
+    """The progress of one producer in one partition."""
 
     latest: int
     seen_at_us: int
@@ -41,16 +41,16 @@ ProducerName = tuple[int, str, str]
 
 
 class SqliteIdentities:
-    """The identities that one transaction looks at and adds. For the lock's holder alone.
+    """The identities that one transaction reads and adds. For the lock's holder only.
 
-    The n-th identity of a producer, or of a partition's keys, has the ordinal n: how
-    many have come since is what decides whether it is still recognised.
+    The n-th identity of a producer, or of a partition's keys, has the ordinal n. The number
+    of later ones decides whether it is still recognised.
     """
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._path = database.path
-        #: The checksums of rows that were found, by table and key: new ones may replace them.
+        #: The checksums of rows found, by table and key: new rows may replace them.
         self._stored: dict[tuple[int | str, ...], int] = {}
         self._producers: dict[ProducerName, Producer | None] = {}
         self._reset: list[ProducerName] = []
@@ -64,7 +64,7 @@ class SqliteIdentities:
     # --- producers ---
 
     def find_sequence(self, name: ProducerName, sequence: int, now_us: int) -> Original | None:
-        """Return where this sequence went, or None if it is new; ConflictError if it is neither."""
+        """Return where this sequence went; None if it is new; ConflictError if it was skipped."""
         producer = self._producer(name, now_us)
         if producer is None or sequence > producer.latest:
             return None
@@ -155,9 +155,9 @@ class SqliteIdentities:
     # --- storing ---
 
     def check(self, head: PartitionRow) -> None:
-        """Raise CorruptError unless all identities of a partition are there as they were written.
+        """Raise CorruptError unless all identities of a partition are present and undamaged.
 
-        Looked at once by each process: later, each row that is used is checked by itself.
+        Each process checks this once; later it checks only the rows that it uses.
         """
         checked = self._database.checked_identities
         if head.slot not in checked:
@@ -165,7 +165,7 @@ class SqliteIdentities:
             checked.add(head.slot)
 
     def store(self, heads: Mapping[int, PartitionRow]) -> None:
-        """Write what was added, remove what is recognised no more, and count it in the heads."""
+        """Store added identities, remove unrecognised ones, and update the heads' counts."""
         if self._sequences:
             self._store_sequences(heads)
         if self._keys:
@@ -205,7 +205,7 @@ class SqliteIdentities:
         table: str,
         rows: Sequence[tuple[int | str, ...]],
     ) -> None:
-        """Store rows in place of those with the same key."""
+        """Store rows, replacing those with the same key."""
         for row in rows:
             replaced = self._stored.pop((table, *row[: len(_KEYS[table])]), None)
             if replaced is not None:
@@ -239,7 +239,7 @@ def _count(head: PartitionRow, rows: int, total: int) -> None:
 
 
 def check_identities(connection: sqlite3.Connection, path: str, head: PartitionRow) -> None:
-    """Raise CorruptError unless the identities of a partition are all there, and as written."""
+    """Raise CorruptError unless the identities of a partition are present and undamaged."""
     count, total = 0, 0
     for table in _KEYS:
         rows = connection.execute(
@@ -252,7 +252,7 @@ def check_identities(connection: sqlite3.Connection, path: str, head: PartitionR
             total += row[-1]
     if (count, total) != (head.identities, head.identities_sum):
         raise CorruptError(
-            "rows of identities are missing: which writes are stored already is unknown,"
+            "rows of identities are missing, so it is unknown which writes are stored already:"
             " restore them from a copy",
             file=path,
             position=head.slot,
@@ -285,7 +285,7 @@ def _ordinals_by_producer(
 
 
 def recognised(connection: sqlite3.Connection, slot: int) -> IdentityState:
-    """Return the writes that a partition can recognise, oldest first."""
+    """Return the identities that a partition recognises, oldest first."""
     return identity_state(
         *(
             connection.execute(f"SELECT {which} WHERE slot = ? ORDER BY {order}", (slot,))

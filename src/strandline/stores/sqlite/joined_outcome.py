@@ -1,4 +1,4 @@
-"""What becomes of an append inside a transaction of the caller's."""
+"""The outcome of an append inside a caller's transaction."""
 
 import asyncio
 from collections.abc import Callable
@@ -15,7 +15,7 @@ _DURABLE = Durability.DURABLE
 
 
 class JoinedOutcome:
-    """Implements Outcome. The placement is known at once, and true if the block is committed."""
+    """Implements Outcome. The placement is known at once, and valid if the block is committed."""
 
     __slots__ = ("_channel", "_joined", "_known", "_placement")
 

@@ -1,7 +1,7 @@
 """The keyed area of a topic: a row for each key.
 
-Which keys there are is kept in a table of its own, so that a row that is missing is damage,
-and not a key that was never put. Only a new key and a removed one change that table.
+The names of the keys are stored in a second table, so that a missing row is damage, and not
+a key that was never set. Only adding and removing keys changes that table.
 """
 
 import sqlite3
@@ -19,7 +19,7 @@ _SELECT_NAMES = "SELECT key, crc FROM strandline_keyed_names WHERE first_slot = 
 def all_keys(connection: sqlite3.Connection, path: str, entry: SqliteTopic) -> Mapping[str, bytes]:
     """Return every key of a topic with its value; CorruptError if one is damaged or missing.
 
-    Both tables are read, and so within the caller's transaction.
+    Both tables are read, so call it within a transaction.
     """
     rows = connection.execute(_SELECT, (entry.first_slot,))
     found = {key: _checked(path, entry, key, value, crc) for key, value, crc in rows}
@@ -37,7 +37,7 @@ def get_key(
 ) -> bytes | None:
     """Return the value; None if there is none, CorruptError if it is damaged or missing.
 
-    Both tables are read, and so within the caller's transaction.
+    Both tables are read, so call it within a transaction.
     """
     place = (entry.first_slot, key)
     row = connection.execute(f"{_SELECT} AND key = ?", place).fetchone()
@@ -58,7 +58,7 @@ def put_key(connection: sqlite3.Connection, entry: SqliteTopic, key: str, value:
 
 
 def name_key(connection: sqlite3.Connection, entry: SqliteTopic, key: str) -> None:
-    """Note that a key is there from now on, within the caller's transaction."""
+    """Store the name of a new key, within the caller's transaction."""
     name = (entry.first_slot, key)
     connection.execute(
         "INSERT INTO strandline_keyed_names VALUES (?, ?, ?)",
@@ -67,7 +67,7 @@ def name_key(connection: sqlite3.Connection, entry: SqliteTopic, key: str) -> No
 
 
 def remove_key(connection: sqlite3.Connection, entry: SqliteTopic, key: str) -> bool:
-    """Remove a key, be it damaged or missing; False if there was none."""
+    """Remove a key, also a damaged or missing one; False if there was none."""
     removed = [
         connection.execute(
             f"DELETE FROM strandline_{table} WHERE first_slot = ? AND key = ?",  # noqa: S608 - Ours.

@@ -1,4 +1,4 @@
-"""Whether this is still the file that was written last, or a copy of it."""
+"""Detects whether the database file was replaced by a copy."""
 
 import sqlite3
 
@@ -14,7 +14,7 @@ from strandline.values import Epoch, Offset
 
 
 class Lineage:
-    """Begins new epochs in a file that was put in place of another."""
+    """Begins new epochs in a file that replaced another one."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -29,7 +29,7 @@ class Lineage:
         if row.inode != present:
             self._begin_epochs(connection)
             store_log(connection, row._replace(inode=present))
-            # Committed apart: what follows may come to nothing.
+            # Committed separately: the transaction that follows may be rolled back.
             connection.execute("COMMIT")
             connection.execute("BEGIN IMMEDIATE")
         self.is_checked = True

@@ -1,4 +1,4 @@
-"""One record as a transaction of one statement, stored only where no other process has written."""
+"""One record as a single-statement transaction, stored only if no other process has written."""
 
 import sqlite3
 from collections.abc import Callable
@@ -7,21 +7,21 @@ from typing import Any
 from strandline.stores.sqlite.database import Database
 from strandline.stores.sqlite.schema import is_busy
 
-# Of an event without a tenant: what is not bound costs nothing.
+# For an event without a tenant: columns that are not bound cost nothing.
 _INTO = (
     "INSERT INTO strandline_records"
     " (place, timestamp_us, key, kind, value, headers, occurred_at_us, size_bytes, crc)"
 )
 INSERT_EVENT = f"{_INTO} VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
-# SQLite takes its lock to write when the statement begins, and then looks at the condition.
+# SQLite takes its write lock when the statement begins, and then evaluates the condition.
 _INSERT_UNBROKEN = f"{_INTO} SELECT ?, ?, ?, ?, ?, ?, ?, ?, ? WHERE strandline_unbroken()"
 
 
 class LoneInsert:
-    """Inserts and commits by one statement, which SQLite does in less time than three.
+    """Inserts and commits with one statement, which is faster than three.
 
-    What was decided before is checked inside of SQLite's lock, by a function that the statement
-    calls, and so nothing is stored on grounds that no longer hold. The lock holder's.
+    A function called by the statement checks, under SQLite's lock, that no other process has
+    written since the append was decided. For the lock's holder.
     """
 
     def __init__(self, database: Database) -> None:
@@ -31,11 +31,11 @@ class LoneInsert:
 
     @property
     def is_possible(self) -> bool:
-        """Whether the lock's file can be looked at in the midst of a statement."""
+        """Whether the lock's file can be checked while a statement runs."""
         return self._database.lock.look is not None
 
     def store(self, record: tuple[Any, ...]) -> bool:
-        """Store a record; False, with nothing done, where another process writes or has written."""
+        """Store a record; False, with nothing done, if another process writes or has written."""
         database = self._database
         look = database.lock.look
         if look is not self._look:

@@ -1,4 +1,4 @@
-"""The caller's rows and its appends, committed together or not at all. See design 0043."""
+"""Transactions with the caller's rows and appends, committed together. See design 0043."""
 
 import contextlib
 import sqlite3
@@ -21,8 +21,8 @@ from strandline.stores.sqlite.partition_row import PartitionRow, load_partition,
 from strandline.stores.sqlite.schema import is_busy, translated
 from strandline.values import InvalidError, StrandlineError, UnknownError
 
-#: The first version in which two connections that write and checkpoint at once cannot
-#: damage the write-ahead log, and the one that is used here.
+#: The first version in which two connections that write and checkpoint concurrently cannot
+#: damage the write-ahead log; and the version in use.
 OUTSIDE_VERSION_MIN = (3, 51, 3)
 SQLITE_VERSION = sqlite3.sqlite_version_info
 
@@ -30,7 +30,7 @@ _CRC = "SELECT crc FROM strandline_records WHERE place = ?"
 
 
 class Outbox:
-    """Makes blocks, one at a time, and takes appends into the one of their thread."""
+    """Makes blocks, one at a time, and adds a thread's appends to its block."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class Outbox:
         self._bracket = bracket
         self._marks = marks
         self._on_written = on_written
-        #: The block that is open, be it another thread's.
+        #: The open block, of any thread.
         self.block: TransactionBlock | None = None
 
     def own_block(self) -> TransactionBlock | None:
@@ -62,19 +62,19 @@ class Outbox:
             block.over.check_owner()
             self._commit(block)
         except BaseException as error:
-            # Wherever an interrupt comes, the lock does not stay behind.
+            # The lock must be released wherever an interrupt comes.
             if block is not None:
                 block.over.check_owner()
                 self._clean_up(block, error)
             raise
 
     def join(self, block: TransactionBlock, write: SqliteAppend) -> tuple[Placement, Joined]:
-        """Put an append into the block's transaction, where its offsets are decided at once."""
+        """Add an append to the block's transaction; its offsets are decided at once."""
         block.check()
         block.prepare_append()
         database = self._database
         with translated(database.path), block.plain() as connection:
-            # Read again each time: the caller may have gone back to a savepoint.
+            # Read again each time: the caller may have rolled back to a savepoint.
             delta = SqliteDelta(Heads(database))
             placement = delta.apply(write)
             changes, _ = delta.freeze()
@@ -82,12 +82,12 @@ class Outbox:
             try:
                 changes.store(connection, due)
             except BaseException as error:
-                block.failure = InvalidError("an append has failed half-way, roll all of it back")
+                block.failure = InvalidError("an append has failed half-way, roll back all of it")
                 block.failure.__cause__ = error
                 raise
             crcs = {row[0]: row[-1] for row in changes.records}
             rows = _last_rows(write, placement)
-            # Of a repeat, the checksum of the original: another append may take its place.
+            # For a repeat, the original's checksum: another append may replace that row.
             rows_crc = [crcs[row] if row in crcs else _crc_at(connection, row) for row in rows]
         joined = Joined(block, [Stored(*each) for each in zip(rows, rows_crc, strict=True)])
         block.joined.append(joined)
@@ -103,14 +103,14 @@ class Outbox:
         if outside is None:
             with translated(database.path):
                 made = database.new_writer(BlockConnection)
-                # Inside a transaction it cannot be requested any more.
+                # Inside a transaction this setting has no effect.
                 made.execute("PRAGMA foreign_keys = ON")
-                # What is known of the tables is read before any other writer has to wait for us.
+                # Loads the schema now, before any other writer has to wait for us.
                 made.execute("SELECT 1 FROM strandline_log").fetchone()
                 return TransactionBlock(made, is_outside=False)
         if not isinstance(outside, sqlite3.Connection):
             raise InvalidError(
-                "pass the sqlite3 connection itself, not what is around it",
+                "pass the sqlite3 connection itself, not an object that wraps it",
                 type=type(outside).__qualname__,
             )
         return TransactionBlock(outside, is_outside=True)
@@ -129,12 +129,12 @@ class Outbox:
             block.begin()
 
     def _clean_up(self, block: TransactionBlock, cause: BaseException) -> None:
-        """Release what the block still holds."""
+        """Release everything that the block still holds."""
         if not self._database.has_lent(block.connection):
             if not block.is_outside:
                 self._database.close_writer(block.connection)
             if self._database.lock.is_mine:
-                # Interrupted while it was left.
+                # Interrupted while leaving.
                 self._leave(block)
         elif block.over.is_over:
             self._leave(block)
@@ -166,7 +166,7 @@ class Outbox:
         )
         self._settle(block, heads)
 
-    # What is cut short in these three is done once more by `_clean_up`.
+    # If one of these three is interrupted, `_clean_up` calls it again.
 
     def _settle(self, block: TransactionBlock, heads: Mapping[int, PartitionRow]) -> None:
         self._marks.wrote(heads)
@@ -197,7 +197,7 @@ class Outbox:
                 self._bracket.leave()
 
     def _check_joined(self, block: TransactionBlock) -> None:
-        """Find the appends that the caller has undone with a savepoint of its own."""
+        """Find the appends that the caller has undone by rolling back to a savepoint."""
         rows = {row for joined in block.joined for row in joined.rows}
         gone = {row for row in rows if _crc_at(block.connection, row.place) != row.crc}
         for joined in block.joined:
@@ -216,7 +216,7 @@ class Outbox:
 
 
 def _last_rows(write: SqliteAppend, placement: Placement) -> list[int]:
-    """Return the last row of each run of rows that an append is in."""
+    """Return the last row of each run of rows that hold an append."""
     slot, repeats = write.entry.slot(write.partition), len(placement.originals)
     rows = [place(slot, original.offset) for original in placement.originals]
     if fresh := len(write.request.drafts) - repeats:
@@ -232,8 +232,8 @@ def _crc_at(connection: sqlite3.Connection, row: int) -> int | None:
 def _check_outside(database: Database, connection: sqlite3.Connection) -> None:
     if SQLITE_VERSION < OUTSIDE_VERSION_MIN:
         raise InvalidError(
-            "a connection that was opened elsewhere checkpoints outside of our lock, which damages"
-            " the write-ahead log in SQLite before 3.51.3: use log.transaction() without one",
+            "a connection that you opened yourself checkpoints outside our lock, which damages the"
+            " write-ahead log in SQLite before 3.51.3: use log.transaction() without one",
             sqlite=".".join(map(str, SQLITE_VERSION)),
         )
     if connection.in_transaction:
@@ -243,7 +243,7 @@ def _check_outside(database: Database, connection: sqlite3.Connection) -> None:
         database.path
     ):
         raise InvalidError(
-            "this connection is to another file than the log's",
+            "this connection is to a file other than the log's",
             file=files["main"],
             log=database.path,
         )
@@ -252,7 +252,7 @@ def _check_outside(database: Database, connection: sqlite3.Connection) -> None:
 
 
 def _translated(error: sqlite3.Error, *, is_committing: bool) -> StrandlineError:
-    """Return the error to raise for one at the end of the caller's block."""
+    """Return the error to raise for an SQLite error at the end of the caller's block."""
     if is_busy(error):
         return InvalidError("a statement of the block is still open, fetch its rows or close it")
     return UnknownError(error) if is_committing else InvalidError(str(error))

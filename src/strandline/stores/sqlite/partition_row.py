@@ -1,4 +1,4 @@
-"""What the log knows of one partition besides its records."""
+"""The stored row of one partition."""
 
 import sqlite3
 from collections.abc import Iterable
@@ -10,11 +10,11 @@ from strandline.stores.sqlite.schema import OFFSET_BITS
 from strandline.values import CorruptError, Epoch, Marks, Offset
 
 _OFFSET_MASK = (1 << OFFSET_BITS) - 1
-#: The records that a partition's row does not know of yet.
+#: Selects records that a partition's row does not count yet.
 _TAIL = (
     f"place >= (slot << {OFFSET_BITS} | high) AND place <= (slot << {OFFSET_BITS} | {_OFFSET_MASK})"
 )
-#: How many they are, for a query of the partitions.
+#: The number of such records, for a query of the partitions.
 TAIL_RECORDS = f"(SELECT count(*) FROM strandline_records WHERE {_TAIL})"  # noqa: S608 - Ours.
 _SELECT = f"""SELECT low, high, durable, last_us, p.size_bytes, keys_seen, local, epochs,
         identities, identities_sum, p.crc,
@@ -29,8 +29,8 @@ _WITH_TAIL = f"""SELECT slot FROM strandline_partitions
 class PartitionRow:
     """The ends, the last timestamp and the size of one partition.
 
-    The stored row may lag behind the records, by a few at the end: `noted` is how far
-    it knows of them.
+    The stored row may lag a few records behind: `noted` is the end that the stored row
+    knows.
     """
 
     slot: int
@@ -40,11 +40,11 @@ class PartitionRow:
     last_us: int = 0
     size_bytes: int = 0
     keys_seen: int = 0
-    #: The oldest offset that is stored here, where older ones were evicted; else 0.
+    #: The oldest offset that is stored here, if older ones were evicted; else 0.
     local: int = 0
-    #: How many rows of epochs it has.
+    #: The number of its rows of epochs.
     epochs: int = 1
-    #: How many rows of producers, sequences and keys it has, and the sum of their checksums.
+    #: The number of its rows of producers, sequences and keys, and the sum of their checksums.
     identities: int = 0
     identities_sum: int = 0
     noted: int = 0
@@ -55,12 +55,12 @@ class PartitionRow:
         return max(self.low, self.local)
 
     def marks(self, durable: int = 0) -> Marks:
-        """Return the ends; `durable` is a mark that this process knows of."""
+        """Return the marks; `durable` is a mark that this process knows."""
         known = min(max(self.durable, durable, self.low), self.high)
         return Marks(Offset(self.low), Offset(self.high), Offset(known))
 
     def fields(self) -> tuple[int, ...]:
-        """Return what is stored."""
+        """Return the columns to store."""
         return (
             *(self.slot, self.low, self.high, self.durable),
             *(self.last_us, self.size_bytes, self.keys_seen, self.local),
@@ -69,7 +69,7 @@ class PartitionRow:
 
 
 def lost(path: str, table: str, slot: int) -> CorruptError:
-    """Return the error for a row that must be there and is not."""
+    """Return the error for a missing row."""
     return CorruptError(
         "a row is missing, restore it from a copy",
         file=path,
@@ -79,7 +79,7 @@ def lost(path: str, table: str, slot: int) -> CorruptError:
 
 
 def place(slot: int, offset: int) -> int:
-    """Return the row of a record."""
+    """Return a record's row id."""
     return slot << OFFSET_BITS | offset
 
 
@@ -102,7 +102,7 @@ def load_partition(connection: sqlite3.Connection, path: str, slot: int) -> Part
 
 
 def store_partitions(connection: sqlite3.Connection, rows: Iterable[PartitionRow]) -> None:
-    """Put these in place of what was known."""
+    """Store rows, replacing the earlier ones."""
     fields = []
     for row in rows:
         row.noted = row.high
@@ -114,7 +114,7 @@ def store_partitions(connection: sqlite3.Connection, rows: Iterable[PartitionRow
 
 
 def note_tails(connection: sqlite3.Connection, path: str) -> None:
-    """Bring every partition's row up to its records, within the caller's transaction."""
+    """Update every partition's row to its records, within the caller's transaction."""
     slots = connection.execute(_WITH_TAIL).fetchall()
     rows = [load_partition(connection, path, slot) for (slot,) in slots]
     store_partitions(connection, [row for row in rows if row is not None])
@@ -140,7 +140,7 @@ def load_epochs(connection: sqlite3.Connection, path: str, slot: int) -> list[Ep
 
 
 def add_epoch(connection: sqlite3.Connection, slot: int, epoch: Epoch) -> None:
-    """Store an epoch; the partition's row has to count it."""
+    """Store an epoch; the caller must count it in the partition's row."""
     row = (slot, epoch.number, epoch.id.bytes, epoch.start)
     connection.execute(
         "INSERT INTO strandline_epochs VALUES (?, ?, ?, ?, ?)", (*row, row_crc("epochs", *row))

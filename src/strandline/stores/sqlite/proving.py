@@ -1,4 +1,4 @@
-"""The history of a partition, as its rows have it, to be checked."""
+"""The history of a partition, read from its rows for verification."""
 
 import contextlib
 import sqlite3
@@ -53,7 +53,7 @@ class Proving:
         return []
 
     def _pieces(self, start: int, end: int) -> Iterator[Piece | Damage]:
-        """Yield the records one by one; what cannot be read is named, and passed over.
+        """Yield the records one by one; damaged ones are reported and skipped.
 
         TrimmedError if a trim has overtaken it.
         """
@@ -70,7 +70,7 @@ class Proving:
                 start = stop
 
     def _values(self, page: list[RecordRow]) -> dict[int, bytes]:
-        """Return the values of a page by offset, but those that are missing or damaged."""
+        """Return the chain's values of a page by offset, except missing or damaged ones."""
         if not self._records.is_proved:
             return {}
         slot, path, values = self._records.slot, self._database.path, {}
@@ -87,7 +87,7 @@ class Proving:
         return values
 
     def _next_readable(self, start: int, end: int) -> int:
-        """Return the offset of the next record that is there."""
+        """Return the offset of the next record that exists."""
         slot = self._records.slot
         try:
             with self._database.reading() as connection, self._database.translating():

@@ -26,7 +26,7 @@ def record_rows(
     first: tuple[int, int],
     now_us: int,
 ) -> list[Row]:
-    """Return the rows of drafts, in the partition of a topic's id, from a place and offset on."""
+    """Return the rows of drafts for a partition; `first` is the first row id and offset."""
     place, start = first
     if IS_COMPILED:
         values = drafts.events if isinstance(drafts, EventDrafts) else [*drafts]

@@ -1,4 +1,4 @@
-"""Reading records: in pages, each of them checked."""
+"""Reads records in pages, and checks each record."""
 
 import sqlite3
 import struct
@@ -37,7 +37,7 @@ Row: TypeAlias = tuple[
 
 
 class RecordRow(NamedTuple):
-    """A record as it is kept."""
+    """A stored record."""
 
     offset: Offset
     timestamp_us: int
@@ -48,7 +48,7 @@ class RecordRow(NamedTuple):
 
 
 class RowSpan(NamedTuple):
-    """What one call reads: [start, end), within limits; None is no limit."""
+    """The records to read: [start, end), within limits; None is no limit."""
 
     start: int
     end: int
@@ -102,7 +102,7 @@ class Records:
             start += len(page)
 
     def entry(self, connection: sqlite3.Connection, offset: int) -> RecordRow:
-        """Return the entry at `offset`, which is kept."""
+        """Return the record at `offset`, which must exist."""
         found = connection.execute(
             f"{_SELECT} WHERE place = ?", (place(self.slot, offset),)
         ).fetchone()
@@ -138,14 +138,14 @@ class Records:
                     except CorruptError:
                         if not entries:
                             raise
-                        # What lies before the damage is read first; the next page meets it.
+                        # Return what comes before the damage; reading the next page raises.
                         break
                     entries.append(entry)
                     size += entry.size_bytes
                     if size >= _PAGE_BYTES:
                         break
             finally:
-                # Else an error that is kept keeps the connection at what it has seen here.
+                # Otherwise a stored exception keeps the connection at an old snapshot.
                 rows.close()
             if not entries:
                 self._explain_gap(connection, start)
@@ -177,7 +177,7 @@ class Records:
         try:
             found = record_crc(self.topic_id, self.partition, offset, timestamp_us, row[2:9])
         except (TypeError, AttributeError, struct.error):
-            found = -1  # Damage has made a column something of another type.
+            found = -1  # Damage has changed the type of a column.
         if found != crc:
             raise CorruptError(
                 "this record does not match its checksum, restore it from a copy",

@@ -20,7 +20,7 @@ from strandline.values import (
 )
 
 FORMAT_VERSION = 3
-#: How long a connection waits for another's recovery of the write-ahead log.
+#: How long a connection waits while another one recovers the write-ahead log.
 BUSY_S = 5.0
 
 # A record's place is one number: its partition's slot, then its offset.
@@ -29,7 +29,7 @@ SLOTS_MAX = 1 << (63 - OFFSET_BITS)
 
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 _UNREADABLE_TEXT = "Could not decode to UTF-8"
-# Our statements are always well-formed: tables and rows that do not fit it were damaged.
+# Our statements are well-formed: if tables or rows do not fit them, these were damaged.
 _DAMAGED = {
     *(sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT),
     *(sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_MISMATCH),
@@ -41,13 +41,13 @@ _PRAGMAS = (
     "checkpoint_fullfsync = 1",
     "cell_size_check = 1",
     "trusted_schema = 0",
-    # What a row held must not stay behind in a page that is no longer used, see design 0123.
+    # Content of a removed row must not stay in unused parts of pages, see design 0123.
     "secure_delete = 1",
 )
 
-# Tenants are never empty, so that '' stands for none. Each `crc` covers its row. How many
-# rows there are elsewhere shows that one is missing: of topics in the log's row, of epochs
-# and identities in the partition's. Which keys there are is kept twice. See design 0072.
+# Tenants are never empty, so '' stands for none. Each `crc` covers its row. Row counts show
+# that a row is missing: of topics in the log's row, of epochs and identities in the
+# partition's. The names of keys are stored twice. See design 0072.
 TABLES = (
     """CREATE TABLE IF NOT EXISTS strandline_log (
         one INTEGER PRIMARY KEY CHECK (one = 1), format INTEGER NOT NULL,
@@ -94,7 +94,7 @@ TABLES = (
 
 
 Made = TypeVar("Made", bound=sqlite3.Connection)
-"""The kind of connection to be made."""
+"""The class of the connection."""
 
 
 @overload
@@ -110,8 +110,8 @@ def connect(
 ) -> Any:
     """Return a connection that never checkpoints by itself; `access` is ro, rw or rwc.
 
-    It may go on with other parameters of SQLite's URIs. A connection of another `kind` is
-    for the thread that makes it.
+    `access` may be followed by other parameters of SQLite's URIs. Only the thread that makes a
+    connection of another `kind` may use it.
     """
     with translated(path):
         connection = sqlite3.connect(
@@ -129,7 +129,7 @@ def connect(
         except BaseException as error:
             connection.close()
             if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_IOERR_SHMSIZE:
-                # The index of the write-ahead log, which the first connection makes.
+                # No space for the index of the write-ahead log, which the first connection creates.
                 raise FullError(path, str(error)) from error
             raise
     return connection
@@ -137,7 +137,7 @@ def connect(
 
 @contextlib.contextmanager
 def translated(path: str) -> Iterator[None]:
-    """Raise what SQLite raises as an error of ours."""
+    """Translate errors that SQLite raises."""
     try:
         yield
     except sqlite3.Error as error:
@@ -147,7 +147,7 @@ def translated(path: str) -> Iterator[None]:
             raise FullError(error.filename or path, error.strerror or str(error)) from error
         raise FailedError(error) from error
     except UnicodeDecodeError as error:
-        # Not even SQLite's message can be read: it quotes what was damaged.
+        # SQLite's message is itself unreadable: it quotes what was damaged.
         raise _damaged(path, error) from error
 
 
@@ -162,14 +162,14 @@ def is_out_of_space(error: BaseException) -> bool:
 
 
 def _primary_code(error: sqlite3.Error) -> int:
-    # The low byte is the kind; the rest says more about it.
+    # The low byte is the primary code; the rest is detail.
     return getattr(error, "sqlite_errorcode", 0) & 0xFF
 
 
 def _damaged(path: str, error: Exception) -> CorruptError:
     is_none = isinstance(error, sqlite3.Error) and _primary_code(error) == sqlite3.SQLITE_NOTADB
     return CorruptError(
-        "this file is no SQLite database, check its path or restore it from a copy"
+        "this file is not an SQLite database, check its path or restore it from a copy"
         if is_none
         else "the database is damaged, restore what cannot be read from a copy",
         file=path,
@@ -224,26 +224,26 @@ def writable(connection: sqlite3.Connection, path: str) -> sqlite3.Connection:
 
 
 def close_connection(connection: sqlite3.Connection) -> None:
-    """Roll back and close, whatever the connection is in the midst of."""
+    """Roll back and close, in whatever state the connection is."""
     end_connection(connection)
     try:
         sqlite3.Connection.close(connection)
     except sqlite3.ProgrammingError:
-        # That of another thread's block, which was interrupted as it ended.
+        # A connection of another thread's block, whose end was interrupted.
         leak_connections([connection])
 
 
 def end_connection(connection: sqlite3.Connection) -> None:
     """Roll back what it has begun."""
-    # Also where it cannot be closed, it blocks no other connection.
+    # Even if it cannot be closed, it must not block other connections.
     with contextlib.suppress(sqlite3.Error):
         sqlite3.Connection.rollback(connection)
 
 
 def leak_connections(connections: list[sqlite3.Connection]) -> None:
     """Keep these open until the process ends."""
-    # A connection that is collected is closed, and a close may checkpoint and remove
-    # the write-ahead log. Only a reference that is never counted down prevents it.
+    # Garbage collection closes a connection, and a close may checkpoint and remove the
+    # write-ahead log. Only a reference that is never released prevents it.
     leak: Callable[[Any], None] = ctypes.pythonapi.Py_IncRef
     for connection in connections:
         leak(ctypes.py_object(connection))

@@ -1,4 +1,4 @@
-"""Calls that go on when the disk is full: with pieces of the reserve."""
+"""Methods that continue on a full disk, using pieces of the reserve."""
 
 import functools
 from collections.abc import Callable
@@ -23,7 +23,7 @@ R = TypeVar("R")
 
 
 def spending(call: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
-    """Repeat a method that met a full disk and changed nothing, with a piece of the reserve."""
+    """Repeat a method that failed on a full disk and changed nothing, using the reserve."""
 
     @functools.wraps(call)
     def repeated(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:

@@ -79,8 +79,8 @@ from strandline.values.arguments import check_lock_timeout
 class SqliteStore:
     """Implements Store. A child of a fork cannot use it.
 
-    `mode="write"` creates the database, or the log's tables in a database that is
-    there; the other modes need a log.
+    `mode="write"` creates the database, or the log's tables in an existing database; the
+    other modes need an existing log.
     """
 
     capabilities: Capabilities = Capabilities(
@@ -191,7 +191,7 @@ class SqliteStore:
             self._topics.drop(connection, topic)
         self._watches.notify_slots_dropped(topic.slots)
         if self._database.reserve.is_scarce():
-            # What was removed is still in it.
+            # The write-ahead log still holds what was removed.
             self._try_empty_wal()
 
     # --- records ---
@@ -212,11 +212,11 @@ class SqliteStore:
         except FullError:
             if not is_internal_name(topic.topic.name) or not self._database.reserve.release():
                 raise
-            # What consumers note of themselves.
+            # What consumers store about themselves.
             return self.append(topic, partition, request, level, timeout_s, may_wait=may_wait)
 
     def shortcut(self, topic: SqliteTopic, partition: int) -> EventAppends | None:
-        """Return the short way of events into a partition, if it has one. See Shortcut."""
+        """Return the fast path for events of a partition, if it has one. See Shortcut."""
         if self._writer is None or topic.is_proved or is_internal_name(topic.topic.name):
             return None
         return self._writer.shortcut(topic, partition)
@@ -281,12 +281,12 @@ class SqliteStore:
             row = self._row(connection, topic, partition)
             self._trimming.trim(connection, records, row, low)
         self._trimming.remove(records, row.low)
-        # Our own topics are trimmed often, and a little at a time.
+        # Our own topics are trimmed often, a little at a time.
         is_released = not is_internal_name(topic.topic.name) and self._try_empty_wal()
         return Trimmed(self._marks_of(row), is_released)
 
     def _try_empty_wal(self) -> bool:
-        """Empty the write-ahead log, which still holds what was removed; say whether."""
+        """Empty the write-ahead log, which still holds what was removed; return whether it is."""
         try:
             return self._database.reserve.spend(lambda: self._empty_wal(busy_timeout_s=0.0))
         except (UnavailableError, FailedError):
@@ -294,7 +294,7 @@ class SqliteStore:
             return False
 
     def _empty_wal(self, busy_timeout_s: float) -> bool:
-        """Make everything durable in the database itself; False if readers were in the way."""
+        """Move everything into the database, durably; False if readers were in the way."""
         database = self._database
         with translated(database.path), database.locked():
             ends = self._marks.note_ends()
@@ -312,7 +312,7 @@ class SqliteStore:
         if dry_run:
             return Erased(erasing.count(key))
         erased = erasing.erase(key)
-        # Also where nothing was left to erase: a crash may have come before this.
+        # Also if nothing was left to erase: a crash may have prevented it earlier.
         return Erased(erased, self._empty_wal(BUSY_S))
 
     @spending
@@ -326,7 +326,7 @@ class SqliteStore:
 
     def sync(self, topic: SqliteTopic, partition: int) -> None:
         if self._writer is None:
-            # A sync changes no byte. The mark stays as it is.
+            # A sync changes no byte. The mark stays unchanged.
             with translated(self._database.path):
                 self._database.sync()
             return
@@ -461,7 +461,7 @@ class SqliteStore:
     def _lost(
         self, connection: sqlite3.Connection, topic: SqliteTopic, partition: int
     ) -> Exception:
-        """Return why a partition has no row: its topic is gone, or it is damaged."""
+        """Return why a partition has no row: its topic was dropped, or the row is lost."""
         present = self._topics.find(connection, topic.topic.tenant, topic.topic.name)
         if present is None or present.topic.id != topic.topic.id:
             return dropped(topic.topic)

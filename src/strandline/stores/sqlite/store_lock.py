@@ -24,11 +24,11 @@ else:
     is_signed = None
 
 _PID_BYTES = 12
-#: Where the last holder signs: with bytes that no other lock has, not even one of a
-#: process that has the same number elsewhere.
+#: The position of the last holder's signature: bytes that are unique to one lock object,
+#: even among processes with the same pid on different machines.
 _SIGNED_AT = 32
 _SIGNATURE_BYTES = 16
-#: What the core looks at: descriptor, device, inode, position and signature; the path follows.
+#: What the core compares: descriptor, device, inode, position and signature; then the path.
 _SIGN = struct.Struct(f"=qQQq{_SIGNATURE_BYTES}s")
 _made = itertools.count()
 _SUSPECT_AT = 16
@@ -59,15 +59,15 @@ class StoreLock:
         self._inode = 0, 0
         self._pid = b"%-12d" % os.getpid()
         self._signature = clock.random_bytes(12) + (next(_made) & 0xFFFFFFFF).to_bytes(4, "big")
-        #: Says `is_unbroken` without a bytecode of Python; None where only that can.
+        #: The core's `is_unbroken`, which runs no Python code; None if only Python can check it.
         self.look: Callable[[], bool] | None = None
-        #: How often another process has held the lock since we did. The holder's.
+        #: How often another process has held the lock since we did. For the holder.
         self.breaks: int = 0
-        #: The thread that holds it for a block of its own, and so must not take it again.
+        #: The thread that holds it for a caller's block, and so must not take it again.
         self.block_thread = 0
 
     def try_acquire(self) -> bool:
-        """Take the lock if that needs no waiting; the holder then checks `is_unbroken`."""
+        """Take the lock if it is free; the holder then checks `is_unbroken`."""
         me = threading.get_ident()
         if not self._attempt:
             return False
@@ -87,14 +87,14 @@ class StoreLock:
         return self._owner == threading.get_ident()
 
     def is_current(self) -> bool:
-        """Whether the lock excludes all others: its file is still there. The holder's."""
+        """Whether the lock excludes all others: its file is still there. For the holder."""
         try:
             return self._io.identity(self._path) == self._inode
         except FileNotFoundError:
             return False
 
     def is_unbroken(self) -> bool:
-        """Whether the lock excludes all others, and we were the last to hold it. The holder's."""
+        """Whether it excludes all others, and we were the last to hold it. For the holder."""
         if (look := self.look) is not None:
             return look()
         return self._fd is not None and self.is_current() and self._is_signed(self._fd)
@@ -103,7 +103,7 @@ class StoreLock:
         """Take the lock, or raise UnavailableError with its holder after `timeout_s`."""
         if self.block_thread == threading.get_ident():
             raise InvalidError(
-                "this thread is in the midst of a transaction, make this call before or after it"
+                "this thread is inside a transaction, make this call before or after it"
             )
         deadline = self._clock.monotonic() + timeout_s
         me = threading.get_ident()
@@ -119,7 +119,7 @@ class StoreLock:
             raise
 
     def renew(self, deadline: float) -> None:
-        """Take the lock on the file that is there now, or raise as `acquire`. The holder's."""
+        """Take the lock on the current file, or raise as `acquire`. For the holder."""
         self._close_file()
         self._lock_file(deadline)
 
@@ -131,7 +131,7 @@ class StoreLock:
             try:
                 self._unlock_file()
             except BaseException:
-                # Interrupted, it may not have been unlocked yet.
+                # Interrupted, it may not be unlocked yet.
                 self._unlock_file()
                 raise
         finally:
@@ -154,7 +154,7 @@ class StoreLock:
     def close(self) -> None:
         """Close the file. The lock is no longer in use."""
         if not Attempt(self._thread, _CLOSE_S):
-            # Of no use to other threads either: the process's end closes it.
+            # Other threads cannot use it either: the end of the process closes it.
             _logger.warning("a thread still holds %s while its log is closed", self._path)
             return
         try:
@@ -163,7 +163,7 @@ class StoreLock:
             self._thread.release()
 
     def disown(self) -> None:
-        """Close the file in a forked child, which would hold the lock longer than its parent."""
+        """Close the file in a forked child, which could hold the lock longer than its parent."""
         self._thread = threading.Lock()
         self._attempt = Attempt(self._thread)
         self._owner = 0
@@ -172,7 +172,7 @@ class StoreLock:
     # --- after a failed sync ---
 
     def suspect(self) -> None:
-        """Note for every process that a sync has failed. Needs no lock."""
+        """Record for every process that a sync has failed. Needs no lock."""
         fd = self._io.open(self._path, "create")
         try:
             self._io.pwrite(fd, b"!", _SUSPECT_AT)
@@ -180,12 +180,12 @@ class StoreLock:
             self._io.close(fd)
 
     def clear_suspicion(self) -> None:
-        """Note that all is well again. The caller holds the lock."""
+        """Record that the failure was repaired. The caller holds the lock."""
         assert self._fd is not None
         self._io.pwrite(self._fd, b" ", _SUSPECT_AT)
 
     def is_suspected(self) -> bool:
-        """Whether a sync has failed and nothing has been done about it. Needs no lock."""
+        """Whether a sync has failed and was not repaired yet. Needs no lock."""
         try:
             fd = self._io.open(self._path, "read")
         except FileNotFoundError:
@@ -235,14 +235,14 @@ class StoreLock:
             if self._fd is not None:
                 self._io.unlock(self._fd)
         except OSError:
-            # Closing releases it, too.
+            # Closing releases the lock, too.
             self._close_file()
 
     def _close_file(self) -> None:
         fd, self._fd = self._fd, None
         self.look = None
         if fd is not None:
-            # It is closed even so, and nothing in it has to last.
+            # It is closed despite the error, and its content need not be durable.
             with contextlib.suppress(OSError):
                 self._io.close(fd)
 
@@ -274,6 +274,6 @@ class StoreLock:
         return int(text) if text.isdigit() else None
 
     def _pause(self, delay_s: float) -> None:
-        # Uneven pauses keep two processes from missing the lock in step.
+        # Random pauses prevent two processes from missing the lock in step.
         share = 0.5 + self._clock.random_bytes(1)[0] / 512
         self._clock.wait(threading.Event(), delay_s * share)

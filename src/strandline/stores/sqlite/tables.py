@@ -1,4 +1,4 @@
-"""The tables of a log in a database: made once, and known again by what they say."""
+"""Creates a log's tables in a database, and recognises existing ones."""
 
 import sqlite3
 from uuid import UUID
@@ -12,7 +12,7 @@ from strandline.values import CorruptError, FullError, InvalidError, StrandlineE
 
 
 def check_is_file(io: Io, path: str) -> None:
-    """Raise InvalidError unless a database may be opened or made here."""
+    """Raise InvalidError unless a database may be opened or created here."""
     try:
         status = io.stat(path) if io.exists(path) else None
     except OSError as error:
@@ -27,7 +27,7 @@ def check_is_file(io: Io, path: str) -> None:
 
 
 def cannot_be_opened(path: str, error: OSError) -> StrandlineError:
-    """Return the error for a file that the system does not let us open."""
+    """Return the error for a file that the system refuses to open."""
     if is_full(error):
         return FullError(path, error.strerror or str(error))
     if isinstance(error, FileNotFoundError):
@@ -48,7 +48,7 @@ def has_tables(connection: sqlite3.Connection) -> bool:
 
 
 def create_tables(connection: sqlite3.Connection, log_id: UUID, inode: int) -> None:
-    """Make a log in the database, unless another process was quicker."""
+    """Create a log in the database, unless another process has done so."""
     connection.execute("PRAGMA journal_mode = WAL")
     row = (FORMAT_VERSION, log_id.bytes, inode, 0, 0)
     connection.execute("BEGIN IMMEDIATE")
@@ -62,7 +62,7 @@ def create_tables(connection: sqlite3.Connection, log_id: UUID, inode: int) -> N
 
 
 def read_log_id(connection: sqlite3.Connection, path: str) -> UUID:
-    """Return which log the database holds."""
+    """Return the id of the log in the database."""
     if not has_tables(connection):
         raise InvalidError("this database holds no log, open it for writing", path=path)
     found = connection.execute("SELECT format FROM strandline_log").fetchone()

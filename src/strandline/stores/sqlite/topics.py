@@ -30,7 +30,7 @@ from strandline.values import (
 )
 
 _SELECT = "SELECT id, tenant, name, first_slot, settings, created_at_us, crc FROM strandline_topics"
-# Made with the first topic that needs it, since older logs are without. Names are ASCII.
+# Created with the first topic that needs it: older logs do not have it. Names are ASCII.
 _INDEX_WITHOUT_CASE = (
     "CREATE INDEX IF NOT EXISTS strandline_topics_without_case"
     " ON strandline_topics (tenant, name COLLATE NOCASE)"
@@ -40,7 +40,7 @@ _OF_SLOTS = ("partitions", "epochs", "producers", "sequences", "keys")
 
 @dataclass(frozen=True, slots=True)
 class SqliteTopic:
-    """A topic as it is stored; the partitions that it was created with have adjacent slots."""
+    """A stored topic; the partitions that it was created with have adjacent slots."""
 
     topic: Topic
     settings: TopicSettings
@@ -50,7 +50,7 @@ class SqliteTopic:
     added_slots: tuple[int, ...] = ()
     #: The slots of all partitions.
     slots: Sequence[int] = field(init=False, repr=False, compare=False)
-    #: The topic's id, as the checksums of its records have it.
+    #: The topic's id, in the form used in its records' checksums.
     id_bytes: bytes = field(init=False, repr=False, compare=False)
 
     is_proved: bool = field(init=False, repr=False, compare=False)
@@ -70,7 +70,7 @@ class SqliteTopic:
 
 
 class SqliteTopics:
-    """Finds and changes topics on a connection that the caller brings."""
+    """Finds and changes topics, using the caller's connection."""
 
     def __init__(self, path: str, clock: Clock) -> None:
         self._path = path
@@ -103,7 +103,7 @@ class SqliteTopics:
         tenant: Tenant | None,
         settings: TopicSettings,
     ) -> SqliteTopic:
-        """Return the new topic, or the one that is the same already."""
+        """Create the topic and return it, or return an equal one that exists."""
         known = self.find(connection, tenant, name)
         case_variants = self._case_variants(connection, tenant, name)
         check_new_topic(name, settings, None if known is None else known.settings, case_variants)
@@ -112,7 +112,7 @@ class SqliteTopics:
     def change_settings(
         self, connection: sqlite3.Connection, entry: SqliteTopic, settings: TopicSettings
     ) -> SqliteTopic:
-        """Replace the settings of a topic, and make the partitions that it gains."""
+        """Replace the settings of a topic, and create added partitions."""
         added = settings.partitions - entry.settings.partitions
         slots = entry.added_slots
         if added:
@@ -128,7 +128,7 @@ class SqliteTopics:
         return changed
 
     def drop(self, connection: sqlite3.Connection, entry: SqliteTopic) -> None:
-        """Remove a topic and all that belongs to it."""
+        """Remove a topic and everything that belongs to it."""
         first_count = len(entry.slots) - len(entry.added_slots)
         runs = [(entry.first_slot, entry.first_slot + first_count)]
         for start, end in runs + [(slot, slot + 1) for slot in entry.added_slots]:
@@ -147,7 +147,7 @@ class SqliteTopics:
     def _remove_slots(
         self, connection: sqlite3.Connection, entry: SqliteTopic, start: int, end: int
     ) -> None:
-        """Remove what lies in these slots."""
+        """Remove the content of these slots."""
         for table in _OF_SLOTS:
             connection.execute(
                 f"DELETE FROM strandline_{table} WHERE slot >= ? AND slot < ?",  # noqa: S608 - Names of ours.
@@ -214,7 +214,7 @@ class SqliteTopics:
     def _added_at_once(
         self, connection: sqlite3.Connection, settings: TopicSettings, first_slot: int
     ) -> tuple[int, ...]:
-        """Return the slots of a new topic's partitions that were added where it was before."""
+        """Return the slots of partitions of a new topic that were added where it is copied from."""
         if not settings.earlier_partitions:
             return ()
         numbers = range(settings.earlier_partitions[0].partitions, settings.partitions)
@@ -228,11 +228,11 @@ class SqliteTopics:
             add_epoch(connection, slot, Epoch(0, self._clock.new_id(), Offset(0)))
 
     def _take_slots(self, connection: sqlite3.Connection, row: "LogRow", count: int) -> int:
-        """Store the log's row; return the first of `count` slots that were never used."""
+        """Store the log's row; return the first of `count` unused slots."""
         next_slot = row.next_slot
         if next_slot + count > SLOTS_MAX:
             raise InvalidError(
-                "this log has had as many partitions as one file can number, open another",
+                "this log has used up all partition numbers of one file, use another log",
                 partitions_max=SLOTS_MAX,
             )
         store_log(connection, row._replace(next_slot=next_slot + count))
@@ -241,7 +241,7 @@ class SqliteTopics:
     def _case_variants(
         self, connection: sqlite3.Connection, tenant: Tenant | None, name: str
     ) -> Sequence[str]:
-        """Return the names that are the same but for case; found by an index."""
+        """Return the names that differ only by case, using an index."""
         connection.execute(_INDEX_WITHOUT_CASE)
         found = connection.execute(
             "SELECT name FROM strandline_topics INDEXED BY strandline_topics_without_case"
@@ -259,18 +259,18 @@ class SqliteTopics:
 
 
 class LogRow(NamedTuple):
-    """What the log is known by."""
+    """The log's own row."""
 
     format: int
     log_id: bytes
     inode: int
     next_slot: int
-    #: How many rows of topics there are.
+    #: The number of topics.
     topics: int
 
 
 def load_log(connection: sqlite3.Connection, path: str) -> LogRow:
-    """Return what the log is known by."""
+    """Return the log's own row."""
     row = connection.execute(
         "SELECT format, log_id, inode, next_slot, topics, crc FROM strandline_log"
     ).fetchone()
@@ -281,7 +281,7 @@ def load_log(connection: sqlite3.Connection, path: str) -> LogRow:
 
 
 def store_log(connection: sqlite3.Connection, row: LogRow) -> None:
-    """Put this in place of what the log was known by."""
+    """Replace the log's own row."""
     connection.execute(
         "UPDATE strandline_log"
         " SET format = ?, log_id = ?, inode = ?, next_slot = ?, topics = ?, crc = ?",

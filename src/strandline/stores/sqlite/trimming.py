@@ -7,12 +7,12 @@ from strandline.stores.sqlite.database import Database
 from strandline.stores.sqlite.partition_row import PartitionRow, place, store_partitions
 from strandline.stores.sqlite.records import Records
 
-#: How many rows are removed before others may write.
+#: How many rows are removed before other processes may write.
 _ROWS_MAX = 10_000
 
 
 class Trimming:
-    """Moves low-water marks, then removes what lies below them."""
+    """Moves low-water marks, then removes the records below them."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -31,7 +31,7 @@ class Trimming:
     def evict(
         self, connection: sqlite3.Connection, records: Records, row: PartitionRow, before: int
     ) -> None:
-        """Move what is stored here on to `before`, within the caller's transaction."""
+        """Raise the oldest offset stored here to `before`, within the caller's transaction."""
         if before > row.first:
             row.size_bytes -= records.size_before(connection, row.first, before)
             row.local = before
@@ -39,7 +39,7 @@ class Trimming:
             self._remove_some(connection, records, before)
 
     def remove(self, records: Records, low: int) -> None:
-        """Remove what lies below a mark that was moved, a bounded piece at a time."""
+        """Remove the records below a raised mark, a bounded number at a time."""
         while self._has_some(records.slot, low):
             with self._database.locked(), self._database.changing() as connection:
                 self._remove_some(connection, records, low)
@@ -60,6 +60,6 @@ class Trimming:
             (place(slot, 0), place(slot, low), _ROWS_MAX),
         )
         if records.is_proved:
-            # The value of the last record removed stays: it is the anchor.
+            # Keep the last removed record's value: it is the anchor.
             start, end = place(slot, 0), place(slot, low - 1)
             remove_values(connection, start, end, rows_max=_ROWS_MAX)

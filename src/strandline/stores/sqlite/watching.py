@@ -1,4 +1,4 @@
-"""Hints of what other processes write: by bounded polling."""
+"""Hints of other processes' writes, by bounded polling."""
 
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
@@ -12,8 +12,8 @@ from strandline.stores.sqlite.schema import translated
 from strandline.stores.sqlite.topics import SqliteTopic
 from strandline.values import StrandlineError
 
-#: How long another process's append stays unseen: this at first, twice that after each
-#: look that finds nothing, and never more than the second.
+#: How long another process's append may stay unnoticed: the first value at first, doubled
+#: after each look that finds nothing, up to the second.
 POLL_MIN_S = 0.001
 POLL_MAX_S = 0.05
 _ENDS = f"""SELECT high + {TAIL_RECORDS}, durable FROM strandline_partitions
@@ -21,7 +21,7 @@ _ENDS = f"""SELECT high + {TAIL_RECORDS}, durable FROM strandline_partitions
 
 
 class WatchedSlot(NamedTuple):
-    """A partition's slot, and which of its ends is watched."""
+    """A partition's slot, and which of its marks is watched."""
 
     slot: int
     durable_only: bool
@@ -37,18 +37,18 @@ class SqliteWatches(Watches[WatchedSlot, SqliteTopic]):
         marks.on_durable = self.notify_durable
 
     def notify_written(self, heads: Mapping[int, PartitionRow]) -> None:
-        """Pass on how far this process has written."""
+        """Notify of how far this process has written."""
         if not self._partitions:
             return
         for slot, head in heads.items():
             self.notify(WatchedSlot(slot, durable_only=False), head.high)
 
     def notify_durable(self, slot: int, end: int) -> None:
-        """Pass on that a sync has covered everything up to `end`."""
+        """Notify that a sync has covered everything up to `end`."""
         self.notify(WatchedSlot(slot, durable_only=True), end)
 
     def notify_slots_dropped(self, slots: Collection[int]) -> None:
-        """Pass on that a topic was dropped."""
+        """Notify that a topic was dropped."""
         self.notify_dropped([WatchedSlot(slot, only) for slot in slots for only in (False, True)])
 
     def _end_of(self, place: WatchedSlot) -> int | None:
@@ -73,7 +73,7 @@ class SqliteChanges:
     def __init__(self, database: Database) -> None:
         self._clock = database.clock
         self._path = database.path
-        # The version is counted by connection, so it has to be the same one each time.
+        # Each connection counts the version itself, so always use the same connection.
         self._lent = database.reading()
         try:
             self._connection = self._lent.__enter__()
@@ -101,7 +101,7 @@ class SqliteChanges:
             with translated(self._path):
                 version = self._connection.execute("PRAGMA data_version").fetchone()[0]
         except StrandlineError:
-            # The next read of the partition raises what is wrong.
+            # The next read of the partition raises the error.
             return self._places
         if version == self._version:
             return ()

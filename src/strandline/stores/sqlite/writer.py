@@ -1,4 +1,4 @@
-"""Appends on their way to the coordinator."""
+"""Passes appends to the write coordinator."""
 
 import contextlib
 import sqlite3
@@ -32,7 +32,7 @@ _DURABLE: Final = Durability.DURABLE
 
 
 class Writer:
-    """Writes what is appended, and syncs for every waiter."""
+    """Writes appends, and syncs for all waiters."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class Writer:
                 delta=SqliteDelta,
                 flusher=AppendFlusher(database, marks, on_written),
                 bracket=self._bracket,
-                # Where threads wait for a sync, it is the sync that they share.
+                # If threads wait for a sync, they share that sync instead.
                 gathers=True,
                 clock=database.clock,
             )
@@ -66,7 +66,7 @@ class Writer:
         self._channel: BracketedChannel[SqliteAppend, Placement] = channel
 
     def shortcut(self, topic: SqliteTopic, partition: int) -> EventAppends:
-        """Return the short way of plain events into a partition."""
+        """Return the fast path for plain events of a partition."""
         parts = self._database, self._marks, self._bracket, self._lone_insert
         return EventAppends(topic, partition, parts, self._channel, self._on_written)
 
@@ -110,12 +110,12 @@ class Writer:
         self._channel.flush(durable=True).wait(_DURABLE)
 
     def metrics(self) -> WriteMetrics:
-        """Return what the coordinator has done."""
+        """Return the coordinator's metrics."""
         return self._coordinator.metrics()
 
     def close(self) -> None:
-        """Finish what was accepted, and take no more."""
-        # Each write that had a part in a failure was answered with it.
+        """Finish accepted appends, and take no more."""
+        # Every write that was part of a failure has received the error.
         try:
             with contextlib.suppress(FailedError):
                 self._coordinator.stop(durable=False)
