@@ -1,4 +1,4 @@
-"""What was delivered and is settled by its consumer: acks of one, of several, of all before."""
+"""Settles delivered records: acks of one, of several, or of all up to one."""
 
 from collections.abc import Mapping, Sequence
 
@@ -14,7 +14,7 @@ from strandline.values import InvalidError, LeaseLostError, Offset, Partition, R
 
 
 class Settlement:
-    """Finds what a delivered record belongs to, and acks it there. Thread-safe."""
+    """Finds the state that a delivered record belongs to, and acks it there. Thread-safe."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class Settlement:
             return self._acks.settle(record.partition, outstanding, offsets)
 
     def ack_many(self, delivered: Sequence[Record | Delivery]) -> Mapping[Partition, Offset]:
-        """Ack each of these, with one write of all their cursors."""
+        """Ack each of these, storing all their cursors in one write."""
         found: dict[Partition, tuple[Outstanding, set[int]]] = {}
         redriven = []
         with self._acks.storing:
@@ -67,9 +67,9 @@ class Settlement:
         return cursors
 
     def of(self, delivered: Record | Delivery) -> Outstanding:
-        """Return what the record belongs to. The caller holds the lock.
+        """Return the state of the record's partition. The caller holds the lock.
 
-        InvalidError for a record of another partition, LeaseLostError where that went to
+        InvalidError for a partition that is not read here, LeaseLostError if it went to
         another member.
         """
         record = record_of(delivered)
@@ -88,7 +88,7 @@ class Settlement:
         )
 
     def holds(self, delivered: Record | Delivery) -> bool:
-        """Whether the record is outstanding here, under a lease that surely holds."""
+        """Whether the record is outstanding here, under a lease that certainly holds."""
         record = record_of(delivered)
         if self._redriven.holds(record):
             return True
@@ -100,7 +100,7 @@ class Settlement:
             return False
 
     def check_held(self, delivered: Record | Delivery) -> None:
-        """Raise as `of`; asks the log where the lease is in doubt."""
+        """Raise as `of`; reads the log if the lease may have expired."""
         with self._lock:
             outstanding = self.of(delivered)
         self._check_leases({record_of(delivered).partition: outstanding})
@@ -112,7 +112,7 @@ class Settlement:
         )
 
     def _check_leases(self, held: Mapping[Partition, Outstanding]) -> None:
-        # As long as the lease surely holds, no other member can have taken over.
+        # While the lease certainly holds, no other member can have taken over.
         if self._membership.is_valid:
             return
         self._acks.check_held({n: each.generation for n, each in held.items() if each.generation})
@@ -126,7 +126,7 @@ class Settlement:
             outstanding = self._outstanding.get(record.partition)
             is_twice = outstanding is not None and outstanding.is_outstanding(record.offset)
         if outstanding is not None and is_twice:
-            # It was gone back to as well, and need not come a second time.
+            # The original was also delivered after a seek back, and need not come a second time.
             self._acks.settle(record.partition, outstanding, [record.offset])
         self._redriven.ack(record)
         return Offset(record.offset + 1) if outstanding is None else outstanding.floor

@@ -21,7 +21,7 @@ def spans_of(
     """Return from where to where each partition is replayed, as it is now."""
     if isinstance(start, int) and definition.partitions > 1:
         raise InvalidError(
-            "an offset is one partition's, pass one for each, as in start={0: 17, 1: 4}",
+            "an offset belongs to one partition, pass one for each, as in start={0: 17, 1: 4}",
             start=start,
         )
     chosen: Iterable[int] = range(definition.partitions)
