@@ -194,7 +194,7 @@ def test_a_delivery_says_where_the_payload_is(log: Any) -> None:
     with log.consumer("orders", "mailer") as consumer:
         delivery = consumer.next(0)
 
-    with pytest.raises(AttributeError, match=r"see its record: \.record\.payload"):
+    with pytest.raises(AttributeError, match=r"use its record: \.record\.payload"):
         _ = delivery.payload
     assert not hasattr(delivery, "offset")
     assert pickle.loads(pickle.dumps(delivery)) == copy.deepcopy(delivery) == delivery

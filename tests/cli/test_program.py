@@ -229,7 +229,7 @@ def test_ctrl_c_before_anything_has_begun_is_quiet() -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("read", "orders", "--from", "yesterday"), "'yesterday' is no place to start"),
+        (("read", "orders", "--from", "yesterday"), "'yesterday' is not a place to start"),
         (("read",), "Missing argument 'TOPIC'."),
         (("reed",), "No such command 'reed'"),
         (("read", "orders", "--limit", "many"), "--limit"),
@@ -370,7 +370,7 @@ def test_a_log_that_is_missing_is_named_with_how_to_name_another(words: tuple[st
     done = run(*words)
 
     assert done.code == ExitCode.USAGE
-    assert "--url or STRANDLINE_URL names another" in done.stderr
+    assert "choose another with --url or STRANDLINE_URL" in done.stderr
     assert "url='file:.strandline/events'" in done.stderr
 
     elsewhere = run(*words, "--url", "file:./elsewhere", "--json")

@@ -120,7 +120,7 @@ def test_a_silent_member_is_succeeded_after_the_time_of_its_lease(
 
     assert second.assigned() == [0, 1, 2, 3]
     moved = [each for each in log.consumers("orders") if each.partition == 0]
-    assert "ran out" in moved[0].reason
+    assert "expired" in moved[0].reason
     assert moved[0].is_live
     second.close()
     silent.close()

@@ -186,7 +186,7 @@ def test_a_target_that_is_no_copy_is_refused_and_stays_as_it_is(tmp_path: Path) 
     with sl.open(other) as log:
         log.create_topic("orders")
 
-    with pytest.raises(sl.InvalidError, match="a log of its own"):
+    with pytest.raises(sl.InvalidError, match="the target is another log"):
         sl.copy(source, other)
     with pytest.raises(sl.InvalidError, match="memory:"):
         sl.copy(source, "memory:")

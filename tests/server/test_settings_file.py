@@ -32,8 +32,8 @@ def test_a_file_holds_where_neither_option_nor_variable_is_given(
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("prot = 1", "prot, known are"),
-        ("port = ", "is no TOML"),
+        ("prot = 1", "unknown options prot"),
+        ("port = ", "is not TOML"),
         ('port = "many"', "--port"),
         (None, "cannot be read"),
     ],

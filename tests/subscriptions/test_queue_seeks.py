@@ -141,7 +141,7 @@ def test_members_of_a_deleted_queue_store_nothing_more(log: sl.Log) -> None:
     held = member.fetch(timeout_s=0)
     log.delete_consumer("jobs", "workers")
 
-    with pytest.raises(sl.InvalidError, match="was deleted while it was read"):
+    with pytest.raises(sl.InvalidError, match="was deleted while it was being read"):
         member.ack(held)
     member.close()
 

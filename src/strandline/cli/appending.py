@@ -32,9 +32,7 @@ _BATCH = 1000
 
 _Payloads = Annotated[
     list[str] | None,
-    typer.Argument(
-        metavar="[PAYLOAD]...", help="JSON for events, text for bytes; else see --from."
-    ),
+    typer.Argument(metavar="[PAYLOAD]...", help="JSON for events, text for bytes; or use --from."),
 ]
 _Source = Annotated[
     str | None, typer.Option("--from", metavar="FILE", help="A file, or - for standard input.")
@@ -42,7 +40,7 @@ _Source = Annotated[
 _Format = Annotated[
     str | None,
     typer.Option(
-        "--format", metavar="NAME", help="jsonl, csv, parquet or arrow; else by the name."
+        "--format", metavar="NAME", help="jsonl, csv, parquet or arrow; by default from the name."
     ),
 ]
 _Kind = Annotated[
@@ -50,35 +48,35 @@ _Kind = Annotated[
 ]
 _Key = Annotated[str | None, typer.Option("--key", metavar="KEY", help="Their key.")]
 _KeyField = Annotated[
-    str | None, typer.Option(metavar="NAME", help="The field of a payload with its key.")
+    str | None, typer.Option(metavar="NAME", help="The field of the payloads that has the key.")
 ]
 _Header = Annotated[
     list[str] | None, typer.Option("--header", metavar="NAME=VALUE", help="May be repeated.")
 ]
-_OccurredAt = Annotated[str | None, typer.Option(metavar="TIME", help="When it happened.")]
+_OccurredAt = Annotated[str | None, typer.Option(metavar="TIME", help="When the event occurred.")]
 _DeliverAt = Annotated[
     str | None,
     typer.Option(
-        metavar="TIME", help="When groups and work queues get them: a time, or 15m from now on."
+        metavar="TIME", help="When groups and work queues get them: a time, or a delay such as 15m."
     ),
 ]
 _Partition = Annotated[
-    int | None, typer.Option("--partition", "-p", metavar="N", min=0, help="Else by the key.")
+    int | None, typer.Option("--partition", "-p", metavar="N", min=0, help="By default by the key.")
 ]
 _Durability = Annotated[str, typer.Option(metavar="LEVEL", help="applied, written or durable.")]
 _IdempotencyKey = Annotated[
-    str | None, typer.Option(metavar="KEY", help="Of up to 1,000 values, appended once.")
+    str | None, typer.Option(metavar="KEY", help="Append up to 1,000 values once, as one write.")
 ]
 _Timeout = Annotated[
     float | None, typer.Option(metavar="S", min=0, help="How long to wait for a lock.")
 ]
 _RecordTenant = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Whose records, in a shared topic.")
+    str | None, typer.Option(metavar="NAME", help="The records' tenant, in a shared topic.")
 ]
 
 
 class Appended:
-    """Where the records of a command went."""
+    """Counts the records that a command appended, by partition."""
 
     def __init__(self) -> None:
         self.records: int = 0
@@ -94,11 +92,11 @@ class Appended:
 
     @property
     def again(self) -> str:
-        """How many of them there were before, in words."""
+        """How many of them were repeats, as text."""
         return f", {self.repeats} of them before" if self.repeats else ""
 
     def to_json(self) -> dict[str, object]:
-        """Return it as `--json` gives it."""
+        """Return the answer for `--json`."""
         return {
             "records": self.records,
             "repeats": self.repeats,
@@ -141,11 +139,11 @@ def append(
 ) -> None:
     """Append records to a topic.
 
-    With --kind, each argument, line or row is a payload. Without it, each is a whole
-    event: {kind, payload, key, headers, occurred_at}, of which kind alone is needed.
-    A line of a bytes topic is {value: base64, key}. In a topic of batches, each record
-    batch of a file is one record; in a typed one, its columns are cast to the schema.
-    Standard input is JSON lines unless --format says otherwise.
+    With --kind, each argument, line or row is a payload. Without it, each is a whole event:
+    {kind, payload, key, headers, occurred_at}, of which only kind is required. A line of a
+    bytes topic is {value: base64, key}. In a topic of batches, each record batch of a file is
+    one record; in a typed one, its columns are cast to the schema. Standard input is JSON
+    lines unless --format is given.
     """
     level = Durability.parse(durability)
     terms = InputTerms(
@@ -189,7 +187,7 @@ def _items(
 ) -> Iterator[InputValue]:
     if payloads:
         if source is not None:
-            raise InvalidError("take payloads either from arguments or from a file")
+            raise InvalidError("give payloads either as arguments or in a file")
         yield from from_arguments(payloads, kind, terms)
         return
     path = source or STANDARD
@@ -234,7 +232,7 @@ def _append(
 def _publish(
     log: "Log", topic: Topic, items: Iterable[InputValue], options: dict[str, Any]
 ) -> Appended:
-    """Append to a typed topic: each batch in its schema, or not at all."""
+    """Append to a typed topic; each batch must match its schema."""
     appended = Appended()
     tenant = options.pop("tenant")
     scope = log.scope(topic.tenant if tenant is None else tenant)
@@ -254,9 +252,9 @@ def _publish(
 
 
 def _fitted(batch: "pa.RecordBatch", schema: "pa.Schema") -> "pa.RecordBatch":
-    """Return a batch of these very columns as one of `schema`; any other as it is.
+    """Return a batch with the schema's columns, cast to `schema`; any other batch unchanged.
 
-    InvalidError if that would lose anything.
+    InvalidError if a cast would lose anything.
     """
     import pyarrow as pa  # noqa: PLC0415 Takes long to import.
 
@@ -280,6 +278,6 @@ def _headers(pairs: Iterable[str]) -> dict[str, str]:
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals:
-            raise typer.BadParameter(f"{pair!r} is no header: use NAME=VALUE")
+            raise typer.BadParameter(f"{pair!r} is not a header: use NAME=VALUE")
         headers[name] = value
     return headers

@@ -1,4 +1,4 @@
-"""The command that measures."""
+"""The command that measures a log's speed."""
 
 import contextlib
 import os
@@ -38,7 +38,7 @@ def bench(
         str, typer.Option(metavar="SCHEME", help="file, sqlite or memory.")
     ] = "file",
     seconds: Annotated[
-        float, typer.Option(metavar="S", min=0.001, help="How long to take for each.")
+        float, typer.Option(metavar="S", min=0.001, help="How long each measurement takes.")
     ] = 1.0,
     full: Annotated[
         bool, typer.Option("--full", help="Run the project's benchmarks, in a checkout.")
@@ -47,10 +47,9 @@ def bench(
 ) -> None:
     """Measure a log on this disk: appending written and durable, and replaying.
 
-    It makes a log in a directory of its own under --path, and removes it. These are
-    rates of one thread for one event of about 200 bytes, to compare disks and machines
-    by. The project's own comparison with other stores is `make bench` in a checkout of
-    it, which --full runs.
+    It makes a log in a temporary directory under --path. The results are rates of one thread
+    with one event of about 200 bytes, for comparing disks and machines. The project's own
+    comparison with other stores is `make bench` in a checkout of it, which --full runs.
     """
     if full:
         if json:
@@ -91,13 +90,13 @@ def _run_benchmarks() -> None:
 
 @contextlib.contextmanager
 def _scratch(path: str) -> Iterator[str]:
-    """Yield a directory that is gone afterwards, with all that is in it."""
+    """Yield a temporary directory, removed afterwards with all its content."""
     io = SystemIo()
     folder = os.path.join(os.path.abspath(path), f"strandline-bench-{SystemClock().new_id()}")
     try:
         io.mkdir(folder)
     except OSError as error:
-        raise InvalidError("nothing can be made here", path=path, reason=error.strerror) from error
+        raise InvalidError("cannot create files here", path=path, reason=error.strerror) from error
     try:
         yield folder
     finally:
@@ -115,7 +114,7 @@ def _remove(io: Io, path: str) -> None:
 
 
 class Measured(NamedTuple):
-    """How fast one thing went."""
+    """The result of one measurement."""
 
     name: str
     unit: str
@@ -124,7 +123,7 @@ class Measured(NamedTuple):
 
     @property
     def per_second(self) -> float:
-        """How many in a second."""
+        """The rate per second."""
         return self.amount / self.seconds
 
 
@@ -170,7 +169,7 @@ def _run(name: str, unit: str, act: Callable[[], int], clock: Clock, seconds: fl
 
 
 def _is_checkout() -> bool:
-    """Whether the program is run in a checkout of the project."""
+    """Whether the current directory is a checkout of the project."""
     here = os.getcwd()
     wanted = (os.path.join(here, "benchmarks", "__main__.py"), os.path.join(here, "src"))
     return all(map(SystemIo().exists, wanted))

@@ -1,4 +1,4 @@
-"""Commands that change a topic: more partitions, other limits, its end."""
+"""Commands that change a topic: add partitions, change limits, drop it."""
 
 from collections.abc import Callable
 from typing import Annotated
@@ -31,16 +31,16 @@ from strandline.values.json_forms import moment, retention_json, topic_json
 def add_partitions(
     topic: TopicName,
     partitions: Annotated[
-        int, typer.Argument(metavar="N", min=1, help="How many there are then, in all.")
+        int, typer.Argument(metavar="N", min=1, help="The new total number of partitions.")
     ],
     *,
     url: Url = None,
     tenant: Tenant = None,
     json: Json = False,
 ) -> None:
-    """Add partitions to a topic. Most keys belong to another partition from then on.
+    """Add partitions to a topic. Most keys then belong to another partition.
 
-    Readers see the new ones within a second; values are routed to them two seconds later.
+    Readers see new partitions within a second; records are routed to them two seconds later.
     """
     with existing(url, Mode.WRITE) as log:
         found = log.add_partitions(topic_of(log, topic, tenant), partitions)
@@ -61,19 +61,19 @@ def add_partitions(
 def declare(
     topic: TopicName,
     fields: Annotated[
-        str | None, typer.Argument(metavar="[FIELDS]", help="Names and types; else they are shown.")
+        str | None, typer.Argument(metavar="[FIELDS]", help="Names and types; without, show them.")
     ] = None,
     *,
     url: Url = None,
-    remove: Annotated[bool, typer.Option("--remove", help="Declare nothing any more.")] = False,
+    remove: Annotated[bool, typer.Option("--remove", help="Remove the declaration.")] = False,
     tenant: Tenant = None,
     json: Json = False,
 ) -> None:
-    """Show or change what the payloads of a topic are declared to have, for predicates.
+    """Show or change the declared payload fields of a topic, which predicates use.
 
     Fields are separated by commas; dots lead into objects, [] into arrays. Types are STRING,
     BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, DOUBLE, DECIMAL(p,s), DATE, TIMESTAMP, VARIANT.
-    Stored records stay as they are, and readers that run keep what they began with.
+    Stored records are not changed, and running readers keep the earlier declaration.
     """
     if fields is not None and remove:
         raise InvalidError("either declare fields or --remove them")
@@ -105,29 +105,31 @@ def declare(
 )
 def retention(
     topic: Annotated[
-        str | None, typer.Argument(metavar="[TOPIC]", help="A topic; else all that have limits.")
+        str | None, typer.Argument(metavar="[TOPIC]", help="A topic; by default all with limits.")
     ] = None,
     *,
     url: Url = None,
     age: Annotated[
         str | None,
-        typer.Option("--age", metavar="AGE", help="Remove older records; none for no limit."),
+        typer.Option("--age", metavar="AGE", help="Remove older records; or none."),
     ] = None,
     size: Annotated[
         str | None,
-        typer.Option("--bytes", metavar="SIZE", help="Keep so much of a partition; none."),
+        typer.Option("--bytes", metavar="SIZE", help="Keep at most this per partition; or none."),
     ] = None,
     limit: Annotated[
         str | None,
-        typer.Option("--limit-bytes", metavar="SIZE", help="Though a consumer is behind; none."),
+        typer.Option(
+            "--limit-bytes", metavar="SIZE", help="Also if a consumer is behind; or none."
+        ),
     ] = None,
     tenant: Tenant = None,
     json: Json = False,
 ) -> None:
-    """Show what is kept, when retention last ran, and what holds it back; or change it.
+    """Show retention limits, the last run and what holds it back; or change the limits.
 
-    Of a topic, with --age, --bytes or --limit-bytes: change what is kept. What is not named
-    stays as it is.
+    With a topic and --age, --bytes or --limit-bytes: change these limits. Limits that are not
+    given stay unchanged.
     """
     from strandline.log.store import still_there  # noqa: PLC0415 See `opened`.
 
@@ -140,7 +142,7 @@ def retention(
                 found = [one for one in each if one.settings.has_limits]
     else:
         if topic is None:
-            raise InvalidError("say of which topic to change what is kept")
+            raise InvalidError("name the topic whose limits to change")
         with existing(url, Mode.WRITE) as log:
             changed = log.change_retention(
                 topic_of(log, topic, tenant),
@@ -170,7 +172,7 @@ def drop(
     *,
     url: Url = None,
     yes: Annotated[
-        bool, typer.Option("--yes", help="Remove it; else only what it holds is shown.")
+        bool, typer.Option("--yes", help="Remove it; without, only show what it holds.")
     ] = False,
     tenant: Tenant = None,
     json: Json = False,

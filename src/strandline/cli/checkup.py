@@ -1,4 +1,4 @@
-"""What a machine needs for a log, what it has, and what to do about the difference."""
+"""Checks what a machine has and lacks for a log, and what to do about it."""
 
 import importlib.metadata
 import platform
@@ -25,17 +25,17 @@ _VOLATILE = {"tmpfs", "ramfs"}
 
 
 class CheckResult(StrEnum):
-    """What came of one check."""
+    """The result of one check."""
 
     OK = "ok"
     ABSENT = "absent"
-    """Not there, and needed only for what it provides."""
+    """Not installed, and only needed for a feature."""
     WARNING = "warning"
     FAILED = "failed"
 
 
 class Finding(NamedTuple):
-    """One thing that was examined."""
+    """A result, with what was found and what to do."""
 
     check: str
     verdict: CheckResult
@@ -45,7 +45,7 @@ class Finding(NamedTuple):
 
 
 class LogPlace(NamedTuple):
-    """Where a log is, or is going to be."""
+    """A directory where a log is, or is going to be."""
 
     path: str
     file_system: FileSystem
@@ -53,7 +53,7 @@ class LogPlace(NamedTuple):
 
 
 def place_at(path: str) -> LogPlace:
-    """Return what the system knows of a directory."""
+    """Return the file system and limits of a directory."""
     return LogPlace(path, file_system_of(path), inotify_limits())
 
 
@@ -63,7 +63,7 @@ def is_healthy(findings: Iterable[Finding]) -> bool:
 
 
 def look(place: LogPlace) -> Iterator[Finding]:
-    """Yield what is found on this machine, for a log at `place`."""
+    """Yield findings about this machine, for a log at `place`."""
     yield _python()
     yield _system()
     yield _core()
@@ -83,7 +83,7 @@ def look(place: LogPlace) -> Iterator[Finding]:
 
 
 def look_at_server(url: str) -> Iterator[Finding]:
-    """Yield what is found on the server that keeps a log."""
+    """Yield findings about the server that has the log."""
     from strandline.opening import examine  # noqa: PLC0415 Takes long to import.
 
     for check, verdict, found, advice in examine(url):
@@ -164,7 +164,7 @@ def _file_system(path: str, found: FileSystem) -> Iterator[Finding]:
         )
     elif kind in _VOLATILE:
         yield Finding(
-            "file system", CheckResult.WARNING, shown, "it is in memory, and gone after a restart"
+            "file system", CheckResult.WARNING, shown, "it is in memory, and lost at a restart"
         )
     else:
         yield Finding("file system", CheckResult.OK, shown, "")

@@ -1,4 +1,4 @@
-"""How a function becomes a command: its help with examples, its errors as exit codes."""
+"""Makes a command of a function: its help with examples, its errors as exit codes."""
 
 import contextlib
 import functools
@@ -21,7 +21,7 @@ P = ParamSpec("P")
 
 
 def new_app(help_text: str) -> typer.Typer:
-    """Return an app that commands can be added to: the program's own, or a group of it."""
+    """Return an app to which commands can be added: the program's own, or a group of it."""
     return typer.Typer(
         cls=CommandGroup,
         help=help_text,
@@ -51,8 +51,8 @@ class Command(NamedTuple):
 def command(name: str, *, examples: str, answers: str) -> Callable[[Callable[..., None]], Command]:
     """Make a command of a function.
 
-    `examples` are lines of a shell that begin with `$ `; tests run them. `answers` says
-    what `--json` gives.
+    `examples` are shell lines that begin with `$ `; tests run them. `answers` describes the
+    output of `--json`.
     """
 
     def make(function: Callable[..., None]) -> Command:
@@ -93,22 +93,22 @@ def _guarded(function: Callable[P, None]) -> Callable[P, None]:
 
 
 def _naming_the_log(error: StrandlineError, options: Mapping[str, object]) -> StrandlineError:
-    """Return `error`; where a command finds no log, one with how to name another."""
+    """Return `error`, or, if there is no log, one that explains how to choose another."""
     if "url" not in options or not str(error).startswith(NO_LOG):
         return error
     from strandline.opening import default_url  # noqa: PLC0415 Takes long to import.
 
     url = options["url"] or default_url()
     return InvalidError(
-        "there is no log here, `strandline create` makes one, and --url or STRANDLINE_URL"
-        " names another",
+        "there is no log here: create one with `strandline create`, or choose another with --url"
+        " or STRANDLINE_URL",
         url=url,
         **error.fields,
     )
 
 
 def _silence_output() -> None:
-    """Let Python flush into nothing when it ends: the output has no reader."""
+    """Redirect standard output to nothing for Python's final flush: it has no reader."""
     if sys.stdout is None:
         return
     null = os.open(os.devnull, os.O_WRONLY)  # noqa: TID251 No file of a log.
@@ -117,7 +117,7 @@ def _silence_output() -> None:
 
 
 class CommandGroup(TyperGroup):
-    """The commands of the program, or of a group."""
+    """The commands of the program, or of a group of them."""
 
     def main(self, args: Sequence[str] | None = None, *more: Any, **options: Any) -> Any:
         """See click: run a command, and exit with its code."""
@@ -133,12 +133,12 @@ class CommandGroup(TyperGroup):
 
 
 def first_sentence(text: str) -> str:
-    """Return what a list of commands says of one."""
+    """Return the short help of a command, for a list of commands."""
     return " ".join(re.split(r"(?<=\.)\s|\n\n", text, maxsplit=1)[0].split())
 
 
 class HelpedCommand(TyperCommand):
-    """A command whose arguments are shown as they are typed: `append TOPIC [PAYLOAD]...`."""
+    """A command that shows its arguments as they are typed: `append TOPIC [PAYLOAD]...`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """See click: take `--url URL`, as most commands do, where the URL is an argument."""
@@ -168,6 +168,6 @@ class HelpedCommand(TyperCommand):
 
 
 def _url_as_argument(args: list[str]) -> list[str]:
-    """Return what was typed without the word `--url` before, or at the head of, a value."""
+    """Return the arguments without a `--url` or `--url=` before a value."""
     taken = [each.removeprefix("--url=") for each in args]
     return [each for each in taken[:-1] if each != "--url"] + taken[-1:]

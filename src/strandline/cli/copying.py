@@ -1,4 +1,4 @@
-"""Commands that copy a whole log, and bring a copy back."""
+"""Commands that copy a whole log, and restore a copy."""
 
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
@@ -35,7 +35,7 @@ _UNTIL = (
 )
 def backup(
     target: Annotated[
-        str, typer.Argument(metavar="BACKUP", help="Where to: a new path, or a URL.")
+        str, typer.Argument(metavar="BACKUP", help="The target: a new path, or a URL.")
     ],
     *,
     url: Url = None,
@@ -43,9 +43,9 @@ def backup(
 ) -> None:
     """Copy the whole log to a new place, while others write to it, and verify the copy.
 
-    Each partition is copied as it is at one moment, with its consumers, none of which
-    is ahead of the records; a sqlite: log all at one moment, with whatever else is in
-    the database. The copy is a log of its own, which `--url` can name.
+    Each partition is copied as of one moment, with its consumers, none of which is ahead of the
+    records; a sqlite: log is copied as of a single moment, including other tables in the
+    database. The copy is a log that `--url` can name.
     """
     from strandline.opening import place_url  # noqa: PLC0415 See `opened`.
 
@@ -71,20 +71,20 @@ def restore(
         list[str] | None,
         typer.Option(
             metavar="TIME|TOPIC[/N]=OFFSET",
-            help="End before this time, or age such as 1d; or end partition N, else 0, "
-            "before this offset, which may be repeated.",
+            help="End before this time, or age such as 1d; or end partition N, by default 0, "
+            "before this offset. May be repeated.",
         ),
     ] = None,
     tenant: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Whose topics --until names.")
+        str | None, typer.Option(metavar="NAME", help="The tenant of the topics in --until.")
     ] = None,
     json: Json = False,
 ) -> None:
-    """Bring a backup back as a new log, whole or up to a point, and verify it.
+    """Restore a backup as a new log, whole or up to a point, and verify it.
 
-    --url names the new log, which must not exist. It has the old one's identity and
-    begins a new epoch in each partition: a consumer, view or Spark query that had seen
-    more than it holds gets DivergedError with the offset to go back to.
+    --url names the new log, which must not exist. It has the old one's identity and begins a
+    new epoch in each partition: a consumer, view or Spark query that had read beyond it gets
+    DivergedError with the offset to go back to.
     """
     from strandline.opening import place_url  # noqa: PLC0415 See `opened`.
 
@@ -116,9 +116,9 @@ def copy(
 ) -> None:
     """Copy a log to another kind of store, while others write to it, and compare the two.
 
-    Offsets, timestamps, identities, proofs and consumers are kept. What the target has
-    already is not copied again: repeat it until little is left, stop the writers, repeat it
-    once more, and go on with the target. See "Move a log" in the documentation.
+    Offsets, timestamps, identities, proofs and consumers are kept. Records that the target has
+    already are not copied again: repeat it until little is left, stop the writers, repeat it
+    once more, and continue with the target. See "Move a log" in the documentation.
     """
     from strandline.moves import copy as copy_log  # noqa: PLC0415 See `opened`.
 
@@ -178,7 +178,7 @@ def _target(url: str | None) -> str:
 
     located = _located(url)
     if not is_shared(located):
-        raise InvalidError("a copy is a file: or a sqlite: log", url=located)
+        raise InvalidError("a copy must be a file: or sqlite: log", url=located)
     return located
 
 

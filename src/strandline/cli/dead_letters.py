@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 _OURS = "strandline."
 _ANSWER = (
     "{topic, dead_letters: [{offset, consumer, deliveries, reason, partition, record_offset, kind, "
-    "key, payload, headers, is_redriven, dead_lettered_at}, …]}: `offset` is its place in the "
-    "dead-letter topic, `partition` and `record_offset` that in its own."
+    "key, payload, headers, is_redriven, dead_lettered_at}, …]}: `offset` is the position in the "
+    "dead-letter topic, `partition` and `record_offset` that in the original topic."
 )
 
 _Consumer = Annotated[
-    str | None, typer.Option("--consumer", metavar="NAME", help="Of this one; else of all.")
+    str | None, typer.Option("--consumer", metavar="NAME", help="Only of this one.")
 ]
 
 _Where = Annotated[
     str,
-    typer.Option("--where", metavar="PREDICATE", help="Only records that match, as they were."),
+    typer.Option("--where", metavar="PREDICATE", help="Only if the original record matches."),
 ]
 
 _Offsets = Annotated[
@@ -56,7 +56,7 @@ def list_dead_letters(
     tenant: Tenant = None,
     json: Json = False,
 ) -> None:
-    """List what is dead-lettered of a topic, oldest first, and why."""
+    """List a topic's dead letters, oldest first, with their reasons."""
     from strandline.triggers import dead_letters  # noqa: PLC0415 Takes long to import.
 
     with opened(url, Mode.READ) as log:
@@ -69,7 +69,7 @@ def list_dead_letters(
     "show",
     examples="""$ strandline dead-letters show orders 0
         $ strandline dead-letters show orders 0 --json""",
-    answers=_ANSWER[:-1] + "; each time that this record became one of this consumer.",
+    answers=_ANSWER[:-1] + "; one for each time that this consumer dead-lettered the record.",
 )
 def show_dead_letter(
     topic: TopicName,
@@ -81,7 +81,7 @@ def show_dead_letter(
     tenant: Tenant = None,
     json: Json = False,
 ) -> None:
-    """Show a dead letter: its value, and the cause and deliveries of each attempt at it."""
+    """Show a dead letter: its value, and the reason and deliveries of each attempt."""
     from strandline.triggers import attempts  # noqa: PLC0415 Takes long to import.
 
     with opened(url, Mode.READ) as log:
@@ -132,12 +132,12 @@ def redrive(
     """Deliver dead letters again to the triggers and consumers that could not handle them.
 
     Each is redriven once, however often this is called; one that fails again becomes a new
-    dead letter. A consumer that is not running gets them when it runs. Other consumers see
-    nothing of it. Refused if one of the consumers was removed: choose others with --consumer.
+    dead letter. A consumer that is not running gets them when it runs. Other consumers do not
+    see them. Refused if one of the consumers was removed: choose others with --consumer.
     """
     from strandline.triggers import redrive  # noqa: PLC0415 Takes long to import.
 
-    # Appending to another topic takes more than consuming.
+    # Appending to another topic needs more than the mode consume.
     with existing(url, Mode.CONSUME if to is None else Mode.WRITE) as log:
         found = redrive(
             log,
@@ -170,10 +170,10 @@ def discard(
     tenant: Tenant = None,
     json: Json = False,
 ) -> None:
-    """Give dead letters up: they are redriven no more, and hold up no key any longer.
+    """Discard dead letters: they can no longer be redriven, and no longer block their keys.
 
-    They stay in the list, marked as done. Records that wait behind one of them, where its
-    consumer or trigger has on_dead_letter="block-key", are delivered.
+    They stay in the list, marked as done. If the consumer or trigger has
+    on_dead_letter="block-key", records that wait for them are delivered.
     """
     from strandline.triggers import discard  # noqa: PLC0415 Takes long to import.
 

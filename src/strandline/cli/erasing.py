@@ -21,18 +21,18 @@ from strandline.values import Mode
 def erase(
     topic: TopicName,
     *,
-    key: Annotated[str, typer.Option("--key", metavar="KEY", help="Whose records.")],
+    key: Annotated[str, typer.Option("--key", metavar="KEY", help="The key of the records.")],
     url: Url = None,
     yes: Annotated[
-        bool, typer.Option("--yes", help="Erase them; else they are only counted.")
+        bool, typer.Option("--yes", help="Erase them; without, only count them.")
     ] = False,
     tenant: Tenant = None,
     json: Json = False,
 ) -> None:
-    """Erase what the records of one key hold, for good: a dry run, unless --yes is given.
+    """Permanently erase the content of one key's records: a dry run, unless --yes is given.
 
     Offsets stay, and each record becomes a tombstone. Dead letters of the topic and copies in
-    the tier are erased, too. Interrupted, it is completed by the same call.
+    the tier are erased, too. If interrupted, repeat the call to complete it.
     """
     with existing(url, Mode.WRITE) as log:
         found = log.erase(topic_of(log, topic, tenant), key=key, dry_run=not yes)

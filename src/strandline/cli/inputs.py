@@ -1,4 +1,4 @@
-"""Values to append, out of arguments, JSON lines, CSV, Parquet and Arrow files."""
+"""Values to append, from arguments, JSON lines, CSV, Parquet and Arrow files."""
 
 import base64
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -26,7 +26,7 @@ SUFFIXES = {
     ".feather": "arrow",
     ".ipc": "arrow",
 }
-"""The format that the end of a file's name stands for."""
+"""The formats by the ending of a file's name."""
 
 ParsedT = TypeVar("ParsedT")
 
@@ -34,7 +34,7 @@ _EVENT_FIELDS = {"kind", "payload", "key", "headers", "occurred_at"}
 
 
 class InputValue(NamedTuple):
-    """One value to append, with the key of one that has none of its own."""
+    """One value to append, and a key for values without one of their own."""
 
     value: "Event | bytes | pa.RecordBatch"
     key: str | None
@@ -42,10 +42,10 @@ class InputValue(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class InputTerms:
-    """What is said once for all values."""
+    """Options that apply to all values."""
 
     kind: str | None = None
-    """With it, a line or row is a payload; without, it is a whole event."""
+    """If set, a line or row is a payload; otherwise it is a whole event."""
     key: str | None = None
     key_column: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -103,7 +103,7 @@ def _whole_event(text: str, number: int) -> _Line:
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise InvalidError(
             'without --kind an argument is a whole event, such as \'{"kind": "a", "payload": 1}\','
-            " with no other fields than kind, payload, key, headers and occurred_at",
+            " with only the fields kind, payload, key, headers and occurred_at",
             argument=number,
             reason=str(error),
         ) from error
@@ -114,7 +114,7 @@ def _payload(text: str, number: int) -> object:
         return _decode(text.encode())
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise InvalidError(
-            """a payload is JSON, a text among them is written '"like this"'""",
+            """a payload must be JSON, so write text as '"like this"'""",
             argument=number,
             reason=str(error),
         ) from error
@@ -126,7 +126,7 @@ def from_file(
     """Yield the values in a file."""
     if file_format == "jsonl":
         if kind is ValueKind.BATCH:
-            raise InvalidError("a topic of batches takes CSV, Parquet and Arrow, no JSON lines")
+            raise InvalidError("a topic of batches accepts CSV, Parquet and Arrow, not JSON lines")
         yield from _from_lines(file, kind, terms)
         return
     for batch in _batches(file, file_format):
@@ -188,7 +188,7 @@ def _batches(file: IO[bytes], file_format: str) -> "Iterator[pa.RecordBatch]":
 
 
 def _sought(file: IO[bytes]) -> "IO[bytes] | pa.BufferReader":
-    """Return what can be read in any order: a pipe is taken into memory for that."""
+    """Return a seekable file: a pipe is read into memory."""
     import pyarrow as pa  # noqa: PLC0415 The same.
 
     return file if file.seekable() else pa.BufferReader(file.read())
@@ -223,14 +223,14 @@ def _line_of(row: dict[str, object], number: int) -> _Line:
     try:
         return msgspec.convert(fields, _Line)
     except msgspec.MsgspecError as error:
-        raise InvalidError("this row is no event", row=number, reason=str(error)) from error
+        raise InvalidError("this row is not an event", row=number, reason=str(error)) from error
 
 
 def _key_in(payload: object, terms: InputTerms) -> str | None:
     if terms.key_column is None:
         return None
     if not isinstance(payload, dict) or terms.key_column not in payload:
-        raise InvalidError("there is no such field for the key", field=terms.key_column)
+        raise InvalidError("the payload has no such field for the key", field=terms.key_column)
     value = payload[terms.key_column]
     return None if value is None else str(value)
 
@@ -239,7 +239,7 @@ def _unpacked(text: str, number: int) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except ValueError as error:
-        raise InvalidError("this value is no base64", line=number, reason=str(error)) from error
+        raise InvalidError("this value is not base64", line=number, reason=str(error)) from error
 
 
 def _parsed(decode: Callable[[bytes], ParsedT], text: bytes, number: int) -> ParsedT:
@@ -247,5 +247,5 @@ def _parsed(decode: Callable[[bytes], ParsedT], text: bytes, number: int) -> Par
         return decode(text)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise InvalidError(
-            "this is not the JSON expected", line=number, reason=str(error)
+            "this is not the expected JSON", line=number, reason=str(error)
         ) from error

@@ -1,4 +1,4 @@
-"""Jobs that run on Spark, as commands."""
+"""Commands that run jobs on Spark."""
 
 import importlib
 import os
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 app: Final = new_app(
     "Run jobs over whole topics on Spark.\n\n"
-    f"They need: {install_command('spark')}. Each may be stopped, or killed, and run again: "
-    "it ends in the same state."
+    f"They need: {install_command('spark')}. Each may be stopped or killed, and run again: "
+    "the result is the same."
 )
 
 _Folder = Annotated[str, typer.Argument(metavar="FOLDER", help="A new folder.")]
@@ -43,10 +43,10 @@ _Below = Annotated[
     ),
 ]
 _Checkpoint = Annotated[
-    str, typer.Option(metavar="FOLDER", help="Keeps what is done; of this job alone.")
+    str, typer.Option(metavar="FOLDER", help="Stores the progress; for this job only.")
 ]
 _Select = Annotated[
-    str, typer.Option(metavar="COLUMNS", help="What to make of a row: a SELECT list in Spark SQL.")
+    str, typer.Option(metavar="COLUMNS", help="How to transform rows: a SELECT list in Spark SQL.")
 ]
 _Staging = Annotated[
     str | None,
@@ -72,7 +72,7 @@ def audit(
     topics: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[TOPIC]...", help="These; else all, of every tenant, internal ones too."
+            metavar="[TOPIC]...", help="By default all, of every tenant, also internal ones."
         ),
     ] = None,
     *,
@@ -81,9 +81,9 @@ def audit(
     master: Master = LOCAL,
     json: Json = False,
 ) -> None:
-    """Read everything, hot and cold, and say what is not as it was written. Exits with 1 if so.
+    """Read everything, from store and tier, and report damage. Exits with 1 if there is any.
 
-    As `verify`, in parallel; also copies of what the log still has.
+    Like `verify`, but in parallel; also checks copies of records that the log still has.
     """
     with session(master, url) as spark, progress("auditing") as bar:
         from strandline.spark import jobs  # noqa: PLC0415 Takes long to import.
@@ -126,9 +126,9 @@ def tier(
     master: Master = LOCAL,
     json: Json = False,
 ) -> None:
-    """Copy sealed records to an object store, an object in each task, and free their space here.
+    """Copy sealed records to an object store, one object per task, and free local storage.
 
-    As the command `tier`, and beside it if need be.
+    Like the command `tier`, and can run concurrently with it.
     """
     with session(master, url) as spark, progress(f"tiering {topic}") as bar:
         from strandline.spark import jobs  # noqa: PLC0415 Takes long to import.
@@ -168,7 +168,7 @@ def rebuild(
     *,
     url: Url = None,
     poison: Annotated[
-        str, typer.Option(metavar="POLICY", help="Of a record that fails: stop, or quarantine.")
+        str, typer.Option(metavar="POLICY", help="For a record that fails: stop, or quarantine.")
     ] = "stop",
     tenant: Tenant = None,
     master: Master = LOCAL,
@@ -176,11 +176,12 @@ def rebuild(
 ) -> None:
     """Fold a topic into the snapshot of a view, which then resumes from there.
 
-    All partitions at once, from the oldest record. No live view may use the file meanwhile.
+    Folds all partitions in parallel, from the oldest record. No live view may use the file
+    meanwhile.
     """
     policy: Literal["stop", "quarantine"] = "quarantine" if poison == "quarantine" else "stop"
     if poison not in ("stop", "quarantine"):
-        raise typer.BadParameter(f"{poison!r} is no policy: use stop or quarantine")
+        raise typer.BadParameter(f"{poison!r} is not a policy: use stop or quarantine")
     with session(master, url) as spark, progress(f"folding {topic}") as bar:
         from strandline.spark import jobs  # noqa: PLC0415 Takes long to import.
 
@@ -215,15 +216,15 @@ def snapshot(
     url: Url = None,
     below: _Below = None,
     tombstone: Annotated[
-        str, typer.Option(metavar="CONDITION", help="Leave out rows like this, in Spark SQL.")
+        str, typer.Option(metavar="CONDITION", help="Omit rows that match, in Spark SQL.")
     ] = "",
     tenant: Tenant = None,
     master: Master = LOCAL,
     json: Json = False,
 ) -> None:
-    """Write the latest record of each key as Parquet; the topic stays as it is.
+    """Write the latest record of each key as Parquet; the topic is not changed.
 
-    `_strandline` in the folder says which offsets it covers.
+    `_strandline` in the folder contains the offsets that it covers.
     """
     ends = _parsed(below)
     with session(master, url) as spark, progress(f"reading {topic}") as bar:
@@ -255,7 +256,7 @@ def export(
     *,
     url: Url = None,
     where: Annotated[
-        str, typer.Option(metavar="CONDITION", help="Only rows like this, in Spark SQL.")
+        str, typer.Option(metavar="CONDITION", help="Only rows that match, in Spark SQL.")
     ] = "",
     file_format: Annotated[
         str, typer.Option("--format", metavar="NAME", help="parquet, or json for JSON lines.")
@@ -265,9 +266,9 @@ def export(
     master: Master = LOCAL,
     json: Json = False,
 ) -> None:
-    """Write what a topic holds as Parquet or JSON lines, for other programs.
+    """Write a topic's records as Parquet or JSON lines, for other programs.
 
-    To bring a topic to another log as it is, use the command `export` and `import`.
+    To bring a topic unchanged to another log, use the commands `export` and `import`.
     """
     ends = _parsed(below)
     with session(master, url) as spark, progress(f"exporting {topic}") as bar:
@@ -294,7 +295,7 @@ def derive(
     checkpoint: _Checkpoint,
     url: Url = None,
     where: Annotated[
-        str, typer.Option(metavar="PREDICATE", help="Only rows like this, as for `read`.")
+        str, typer.Option(metavar="PREDICATE", help="Only rows that match, as for `read`.")
     ] = "",
     select: _Select = "",
     tenant: Tenant = None,
@@ -302,7 +303,7 @@ def derive(
     master: Master = LOCAL,
     json: Json = False,
 ) -> None:
-    """Append what a topic holds to another, each row once; run it again for what is new."""
+    """Append a topic's records to another topic, each row once; run it again for new ones."""
     with session(master, url) as spark, progress(f"deriving {target}") as bar:
         from strandline.spark import jobs  # noqa: PLC0415 Takes long to import.
 
@@ -345,7 +346,7 @@ def backfill(
         str,
         typer.Option(
             metavar="COLUMNS",
-            help='Columns and types, as in "id BIGINT, name STRING"; those of CSV are texts.',
+            help='Columns and types, as in "id BIGINT, name STRING"; by default text for CSV.',
         ),
     ] = "",
     select: _Select = "",
@@ -373,7 +374,7 @@ for _command in (
     _command.add_to(app)
 
 
-# --- what they have in common ---
+# --- shared helpers ---
 
 
 class _Timed(Protocol):
@@ -424,23 +425,25 @@ def _parsed(below: list[str] | None) -> dict[int, int] | int | None:
     for each in below or ():
         number, equals, end = each.rpartition("=")
         if not end.isdecimal() or (equals and not number.isdecimal()):
-            raise typer.BadParameter(f"{each!r} is no end: use OFFSET or PARTITION=OFFSET")
+            raise typer.BadParameter(f"{each!r} is not an end: use OFFSET or PARTITION=OFFSET")
         if not equals:
             if below != [each]:
-                raise typer.BadParameter("an offset for all partitions stands alone")
+                raise typer.BadParameter(
+                    "an offset for all partitions cannot be combined with others"
+                )
             return int(end)
         ends[int(number)] = int(end)
     return ends or None
 
 
 def _view(text: str) -> Any:
-    """Return the view that `module:Class` names, ready to be sent to Spark's processes."""
+    """Return the view named by `module:Class`, ready to be sent to Spark's processes."""
     from strandline.spark.jobs.rebuilding import send_along  # noqa: PLC0415 Only here.
     from strandline.views import View  # noqa: PLC0415 Takes long to import.
 
     module_name, colon, name = text.partition(":")
     if not colon:
-        raise InvalidError("a view is named as module:Class", view=text)
+        raise InvalidError("name a view as module:Class", view=text)
     sys.path.insert(0, os.getcwd())
     try:
         module = importlib.import_module(module_name)
@@ -450,6 +453,6 @@ def _view(text: str) -> Any:
     finally:
         sys.path.remove(os.getcwd())
     if not isinstance(made, View):
-        raise InvalidError("this is no view", view=text)
+        raise InvalidError("this is not a view", view=text)
     send_along(module)
     return made

@@ -1,4 +1,4 @@
-"""The command about what tenants may use."""
+"""The command that shows and changes tenants' quotas."""
 
 from collections.abc import Callable
 from typing import Annotated, cast
@@ -24,29 +24,30 @@ _NONE = "none"
 )
 def quota(
     tenant: Annotated[
-        str | None, typer.Argument(metavar="[TENANT]", help="A tenant; else all that have one.")
+        str | None,
+        typer.Argument(metavar="[TENANT]", help="A tenant; by default all with a quota."),
     ] = None,
     *,
     url: Url = None,
     size: Annotated[
         str | None,
-        typer.Option("--bytes", metavar="SIZE", help="How much its topics may hold together."),
+        typer.Option("--bytes", metavar="SIZE", help="The total size of its topics."),
     ] = None,
     records_per_s: Annotated[
-        str | None, typer.Option(metavar="N", help="How many records a second may be appended.")
+        str | None, typer.Option(metavar="N", help="Records appended per second.")
     ] = None,
     bytes_per_s: Annotated[
-        str | None, typer.Option(metavar="SIZE", help="How much a second may be appended.")
+        str | None, typer.Option(metavar="SIZE", help="Bytes appended per second.")
     ] = None,
     topics: Annotated[
-        str | None, typer.Option(metavar="N", help="How many topics it may have.")
+        str | None, typer.Option(metavar="N", help="The number of its topics.")
     ] = None,
     json: Json = False,
 ) -> None:
-    """Show what tenants may use and do use, or change what one may use.
+    """Show the quotas of tenants and their usage, or change a tenant's quota.
 
-    An option that is given changes that limit, and `none` removes it. Every process follows
-    within a second.
+    An option changes that limit, and `none` removes it. Every process applies changes within
+    a second.
     """
     given = {
         "bytes_max": _limit(size, parse_size),
@@ -56,7 +57,7 @@ def quota(
     }
     limits = {name: value[0] for name, value in given.items() if value is not None}
     if limits and tenant is None:
-        raise InvalidError("name the tenant whose quota is to be changed")
+        raise InvalidError("name the tenant whose quota to change")
     with opened(url, Mode.WRITE if limits else Mode.READ) as log:
         if limits and tenant is not None:
             log.set_quota(tenant, **cast(QuotaLimits, limits))
@@ -70,7 +71,7 @@ def quota(
 
 
 def _limit(text: str | None, parse: Callable[[str], int]) -> tuple[int | None] | None:
-    """Return the limit that an option names, None in it for none; None if it is not given."""
+    """Return an option's limit in a tuple, (None,) for `none`; None if it is not given."""
     if text is None:
         return None
     return (None,) if text == _NONE else (parse(text),)
@@ -78,7 +79,7 @@ def _limit(text: str | None, parse: Callable[[str], int]) -> tuple[int | None] |
 
 def _count(text: str) -> int:
     if not text.isascii() or not text.isdigit():
-        raise InvalidError("this is a whole number, or `none`", value=text)
+        raise InvalidError("give a whole number, or `none`", value=text)
     return int(text)
 
 

@@ -1,4 +1,4 @@
-"""Commands that show records: all of a range, or the end as it grows."""
+"""Commands that show records: a range, or the newest ones as they are appended."""
 
 import heapq
 import itertools
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
     from strandline.subscriptions import Subscription
 
 _FIELDS = (
-    "a line for each record: {topic, partition, offset, timestamp, key, tenant}, then of an "
-    "event {kind, payload, headers, occurred_at}, of bytes {value: base64}, of a batch "
+    "a line for each record: {topic, partition, offset, timestamp, key, tenant}, followed for an "
+    "event by {kind, payload, headers, occurred_at}, for bytes by {value: base64}, for a batch by "
     "{rows}, where times and decimals are text, durations numbers of their unit, binary base64."
 )
 _LAST = 10
-#: How long to wait for a page that cannot be read at once.
+#: How long to wait for a page that is not available at once.
 _PATIENCE_S = 0.1
 
 _FROM = typer.Option(
@@ -46,11 +46,9 @@ _FROM = typer.Option(
 _From = Annotated[str | None, _FROM]
 _FromEarliest = Annotated[str, _FROM]
 _Where = Annotated[
-    str, typer.Option(metavar="SQL", help="Only what matches, such as kind = 'order.paid'.")
+    str, typer.Option(metavar="SQL", help="Only records that match, e.g. kind = 'order.paid'.")
 ]
-_Durable = Annotated[
-    bool, typer.Option("--durable-only", help="Only what survives a loss of power.")
-]
+_Durable = Annotated[bool, typer.Option("--durable-only", help="Only records that are durable.")]
 
 
 @command(
@@ -78,11 +76,11 @@ def read(
     tenant: Tenant = None,
     json: Json = False,
 ) -> None:
-    """Show the records that there are now, in the order of their timestamps.
+    """Show the current records, in the order of their timestamps.
 
     --where is a predicate of docs/reference/predicates.md. Events have the columns kind,
-    key, headers, occurred_at and timestamp; batches have their own, and show the rows that
-    match.
+    key, headers, occurred_at and timestamp; batches have their own, and only rows that
+    match are shown.
     """
     with opened(url, Mode.READ) as log:
         found = topic_of(log, topic, tenant)
@@ -105,12 +103,12 @@ def tail(
     start: _From = None,
     where: _Where = "",
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on as the topic grows, until Ctrl-C.")
+        bool, typer.Option("--follow", "-f", help="Continue with new records, until Ctrl-C.")
     ] = False,
     count: Annotated[
         int,
         typer.Option(
-            "-n", metavar="N", min=0, max=INT64_MAX, help="How many, where --from is not given."
+            "-n", metavar="N", min=0, max=INT64_MAX, help="How many, if --from is not given."
         ),
     ] = _LAST,
     partition: SomePartition = None,
@@ -118,7 +116,7 @@ def tail(
     tenant: Tenant = None,
     json: Json = False,
 ) -> None:
-    """Show the newest records, and with --follow those that come."""
+    """Show the newest records, and with --follow new ones as they are appended."""
     with opened(url, Mode.READ) as log:
         found = topic_of(log, topic, tenant)
         source = _source(log, found, partition, where, durable_only=durable_only)
@@ -136,7 +134,7 @@ def tail(
 
 
 class _Source(NamedTuple):
-    """What a command shows records of."""
+    """The records that a command shows."""
 
     log: "Log"
     topic: Topic
@@ -145,12 +143,12 @@ class _Source(NamedTuple):
     durable_only: bool
 
     def at(self, place: str) -> dict[int, int]:
-        """Return the offset that a place means in each partition."""
+        """Return the offset of a place in each partition."""
         start = parse_start(place)
         return {each: offset_of(self.log, self.topic, each, start) for each in self.partitions}
 
     def ends(self) -> dict[int, int]:
-        """Return where each partition ends at this moment."""
+        """Return the current end of each partition."""
         marks = {each: self.log.marks(self.topic, each) for each in self.partitions}
         return {
             number: each.durable if self.durable_only else each.high
@@ -175,7 +173,7 @@ class _Source(NamedTuple):
                     yield record
 
     def follow(self, starts: dict[int, int]) -> "Subscription[Record]":
-        """Return the records from `starts` on, as they come."""
+        """Return the records from `starts` on, and new ones as they are appended."""
         return self.log.subscribe(
             self.topic, start=starts, where=self.where, durable_only=self.durable_only
         )
@@ -204,7 +202,7 @@ def _show_all(records: Iterable[Record], *, json: bool) -> None:
 
 
 def _line(record: Record) -> str:
-    """Return a record for a person: where, when, key, kind, payload, on one line."""
+    """Return a record for people: position, time, key, kind and payload on one line."""
     value = record.value
     place = f"{record.partition}/{record.offset}"
     begin = f"{place:<10} {moment(record.timestamp_us)}"

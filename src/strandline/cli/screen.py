@@ -1,4 +1,4 @@
-"""What goes to standard output and standard error, and in which form."""
+"""Writes to standard output and standard error, as text or JSON."""
 
 import contextlib
 import errno
@@ -12,13 +12,13 @@ from typing import Any, Protocol, TextIO
 
 import msgspec
 
-#: What JSON leaves as it is and a terminal may obey: all of it stands inside of texts.
+#: Characters valid in JSON that a terminal may interpret: they occur only inside strings.
 _OBEYED = re.compile("[\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
 _BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"
 
 
 def printable(text: str) -> str:
-    """Return `text` with everything escaped that is not simply shown."""
+    """Return `text` with all unprintable characters escaped."""
     if text.isprintable():
         return text
     return "".join(
@@ -31,13 +31,13 @@ def to_json(value: object) -> str:
     try:
         text = msgspec.json.encode(value, enc_hook=str).decode()
     except UnicodeEncodeError:
-        # An argument that is no UTF-8 has surrogates, which JSON has not.
+        # An argument that is not UTF-8 contains surrogates, which msgspec cannot encode.
         text = json.dumps(value, default=str, separators=(",", ":"))
     return _OBEYED.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
 
 
 class OutputError(Exception):
-    """Standard output takes no more; its reader has not closed it, or it would be EPIPE."""
+    """Standard output cannot be written, for a reason other than EPIPE."""
 
 
 @contextlib.contextmanager
@@ -61,7 +61,7 @@ def show(line: str) -> None:
 
 
 def flush() -> None:
-    """Let the answer be seen so far."""
+    """Flush the answer so far."""
     with output() as stream:
         stream.flush()
 
@@ -127,7 +127,7 @@ def _aligned(cells: Sequence[str], widths: Sequence[int], numeric: Sequence[bool
 
 
 def _width(text: str) -> int:
-    """Return how many columns of a terminal a text takes."""
+    """Return the width of a text in a terminal."""
     if text.isascii():
         return len(text)
     return sum(
@@ -143,10 +143,10 @@ def _bold(text: str) -> str:
 
 
 class ProgressBar(Protocol):
-    """Something that takes a while, and how far it is."""
+    """Shows the progress of a long operation."""
 
     def advance(self, count: int = 1) -> None:
-        """Show that `count` more is done."""
+        """Show that `count` more are done."""
 
 
 class _Silent:
@@ -155,7 +155,7 @@ class _Silent:
 
 
 def is_typed() -> bool:
-    """Whether a person types what comes on standard input."""
+    """Whether standard input is a terminal."""
     return sys.stdin is not None and sys.stdin.isatty()
 
 
@@ -163,11 +163,11 @@ def is_typed() -> bool:
 def progress(
     what: str, total: int | None = None, *, is_shown: bool = True
 ) -> Iterator[ProgressBar]:
-    """Show how far something is, on standard error and on a terminal only."""
+    """Show progress on standard error, only if it is a terminal."""
     if not is_shown or not sys.stderr.isatty():
         yield _Silent()
         return
-    # Only now: it takes longer to import than most commands run.
+    # Imported late: it is slower to import than most commands are to run.
     from rich.console import Console  # noqa: PLC0415
     from rich.progress import BarColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415
     from rich.progress import Progress as Bars  # noqa: PLC0415

@@ -19,7 +19,7 @@ from strandline.values.json_forms import moment
 
 
 def _read(context: typer.Context, path: str | None) -> str | None:
-    """Have the file's values stand in for options that are given in no other way."""
+    """Use the file's values as defaults for options that are not given otherwise."""
     if path is None:
         return None
     try:
@@ -28,12 +28,12 @@ def _read(context: typer.Context, path: str | None) -> str | None:
     except StrandlineError as error:
         raise typer.BadParameter(f"{path} cannot be read: {error}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise typer.BadParameter(f"{path} is no TOML: {error}") from error
+        raise typer.BadParameter(f"{path} is not TOML: {error}") from error
     values = {name.replace("-", "_"): value for name, value in found.items()}
     known = {str(each.name) for each in context.command.params} - {"config", "help"}
     if strange := sorted(values.keys() - known):
         raise typer.BadParameter(
-            f"{path} has {', '.join(strange)}, known are {', '.join(sorted(known))}"
+            f"{path} has unknown options {', '.join(strange)}, use {', '.join(sorted(known))}"
         )
     context.default_map = {**(context.default_map or {}), **values}
     return path
@@ -46,7 +46,7 @@ Config = Annotated[
         envvar="STRANDLINE_CONFIG",
         is_eager=True,
         callback=_read,
-        help="A TOML file with options; those given here, or by variables, go before it.",
+        help="A TOML file with options; arguments and environment variables override it.",
     ),
 ]
 
@@ -62,7 +62,7 @@ FlightPort = Annotated[
         min=0,
         max=65535,
         envvar="STRANDLINE_FLIGHT_PORT",
-        help="Serve Arrow Flight there, too.",
+        help="Also serve Arrow Flight on this port.",
     ),
 ]
 
@@ -71,20 +71,18 @@ BodyMax = Annotated[
     typer.Option(
         metavar="SIZE",
         envvar="STRANDLINE_BODY_MAX",
-        help="How large the body of a request may be.",
+        help="The maximal size of a request's body.",
     ),
 ]
 Drain = Annotated[
     int,
     typer.Option(
-        metavar="SECONDS", min=1, envvar="STRANDLINE_DRAIN", help="How long an end may take."
+        metavar="SECONDS", min=1, envvar="STRANDLINE_DRAIN", help="How long stopping may take."
     ),
 ]
 ReadOnly = Annotated[
     bool,
-    typer.Option(
-        "--read-only", envvar="STRANDLINE_READ_ONLY", help="Open the log for reading alone."
-    ),
+    typer.Option("--read-only", envvar="STRANDLINE_READ_ONLY", help="Open the log read-only."),
 ]
 
 
@@ -121,7 +119,7 @@ def serve(
         typer.Option(
             "--require-token",
             envvar="STRANDLINE_REQUIRE_TOKEN",
-            help="On loopback, too: behind a proxy.",
+            help="Also on loopback: for use behind a proxy.",
         ),
     ] = False,
     body_max: BodyMax = "32MiB",
@@ -129,10 +127,10 @@ def serve(
     read_only: ReadOnly = False,
     json: Json = False,
 ) -> None:
-    """Serve a log over HTTP, and Arrow Flight, until SIGTERM or Ctrl-C.
+    """Serve a log over HTTP, and optionally Arrow Flight, until SIGTERM or Ctrl-C.
 
-    On loopback no token is needed. Any other address takes TLS, and then each request a
-    token, see `strandline token create`. What it serves is described at /openapi.json.
+    On loopback no token is needed. On any other address TLS is required, and each request
+    needs a token, see `strandline token create`. The API is described at /openapi.json.
     """
     del config  # Its values are in the other arguments.
     settings = server_settings(
@@ -149,7 +147,7 @@ def serve(
 
 
 def server_settings(**limits: Any) -> "ServerSettings":
-    """Return the settings of a server; InvalidError where the packages for one are missing."""
+    """Return a server's settings; InvalidError if the packages for serving are missing."""
     with needing_module("what serving needs", "server"):
         from strandline.server.settings import ServerSettings  # noqa: PLC0415 An extra.
     return ServerSettings(**limits)
@@ -190,7 +188,7 @@ def _run(
 
 
 class JsonLines(logging.Formatter):
-    """One line of JSON for each record, for programs that collect them."""
+    """One line of JSON for each log record, for programs that collect them."""
 
     def format(self, record: logging.LogRecord) -> str:
         """See logging."""
@@ -206,7 +204,7 @@ class JsonLines(logging.Formatter):
 
 
 def log_to_stderr() -> None:
-    """Log to standard error: lines of JSON, unless a person reads them."""
+    """Log to standard error: JSON lines, or text if it is a terminal."""
     root = logging.getLogger()
     if root.handlers:
         return

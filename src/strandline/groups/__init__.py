@@ -1,12 +1,12 @@
 """Groups: members that share a topic, by leases in the store's keyed area. See design 0092.
 
 Promises: a partition is held by one member at a time, in a generation that only rises, and
-what a member of an earlier generation stores is refused; a member that leaves gives back at
-once, one that ended is succeeded at once where its end can be proved, and after the time of
-its lease elsewhere; a partition moves only when it must. No wall clock decides any of it.
+whatever a member of an earlier generation stores is refused. A member that leaves releases its
+partitions at once. A member that ended is replaced at once if its end can be proved, otherwise
+when its lease expires. A partition moves only when it must. No wall clock is involved.
 
-Does not promise that a member which was stopped longer than its lease does nothing more: it
-is refused once it asks the log.
+Does not promise that a member that was suspended for longer than its lease does nothing more:
+it is refused when it next uses the log.
 """
 
 from strandline.groups.events import Assigned, AssignmentEvent, Revoked

@@ -1,4 +1,4 @@
-"""Which member should hold which partition: fair, and with as few moves as possible. Pure."""
+"""Decides which member holds which partition: fairly, with as few moves as possible; no I/O."""
 
 from collections.abc import Collection, Mapping
 
@@ -13,11 +13,11 @@ def fair_shares(held: Mapping[str, int], partitions: int) -> dict[str, int]:
 
 
 def targets(members: Collection[str], holders: Mapping[int, str | None]) -> Mapping[int, str]:
-    """Return who should hold each partition, from who holds it now.
+    """Return the member for each partition, given the current holders.
 
-    The same for every process that sees the same group, so that none has to lead. A member
-    keeps what it holds, the lowest first, up to its share; only what is above that, or is
-    held by no member, moves. So a member that joins or leaves moves its share at most.
+    The result is the same in every process that sees the same group, so no leader is needed. A
+    member keeps what it holds, lowest partitions first, up to its share; only partitions above
+    that, or without a holder, move. So a member that joins or leaves moves at most its share.
     """
     owned: dict[str, list[int]] = {member: [] for member in members}
     for partition in sorted(holders):

@@ -1,4 +1,4 @@
-"""What happens to a member's partitions, for those that watch it."""
+"""Events about a member's partitions."""
 
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -13,25 +13,24 @@ class Assigned:
     partition: Partition
     generation: int
     cursor: Offset
-    """Where it begins."""
+    """The offset at which reading begins."""
     reason: str
-    """Why the partition came."""
+    """Why the partition was assigned."""
 
 
 @dataclass(frozen=True, slots=True)
 class Revoked:
     """A partition goes to another member, or has gone.
 
-    Unless `is_lost`, this member still holds it: nothing more of it is delivered, what was
-    delivered can be acked, and it is handed over once that is done, or the time of a lease
-    is up.
+    Unless `is_lost`, this member still holds it: no further records are delivered, delivered
+    ones can be acked, and it is handed over once all are settled, or after the time of a lease.
     """
 
     partition: Partition
     generation: int
     reason: str
     is_lost: bool
-    """Whether it is gone already: acks are refused."""
+    """Whether it is gone already, so that acks are refused."""
 
 
 AssignmentEvent: TypeAlias = Assigned | Revoked

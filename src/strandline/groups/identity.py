@@ -1,4 +1,4 @@
-"""Who holds a lease: a process of a host, with proof of its end where the store has one."""
+"""Identifies a lease holder, and proves its end where the store can."""
 
 import os
 from typing import NamedTuple, Self
@@ -11,7 +11,7 @@ from strandline.values import Partition, Tenant, Topic, UnavailableError
 
 
 class HolderIdentity(NamedTuple):
-    """One holder of leases, as others know it."""
+    """A lease holder's identity, as other processes see it."""
 
     id: str
     host: str
@@ -20,15 +20,15 @@ class HolderIdentity(NamedTuple):
 
     @classmethod
     def new(cls, clock: Clock) -> Self:
-        """Return one of this process."""
+        """Return a new identity in this process."""
         return cls(clock.new_id().hex, host_name(), os.getpid(), clock.now_us())
 
 
 class ProofsOfLife:
-    """Claims by which processes know at once that a holder has ended, and need not wait.
+    """Claims that show at once whether a holder has ended, without waiting for its lease.
 
-    A claim ends with its process. Over a network it may also end with a connection, so there
-    it counts only for a process of this host that is gone.
+    A claim ends with its process. Over a network it may also end with a connection; there it
+    counts only if the holder was a process of this host and is gone.
     """
 
     def __init__(
@@ -40,11 +40,11 @@ class ProofsOfLife:
         self._name = name
 
     def give(self, holder_id: str) -> Claim:
-        """Return the proof that this holder lives, for as long as it is referred to."""
+        """Return a claim that proves that this holder is alive, as long as it is referenced."""
         return self._store.claim(self._place(holder_id))
 
     def has_ended(self, holder_id: str, host: str, pid: int) -> bool:
-        """Whether the holder surely lives no more. False if it may."""
+        """Whether the holder has certainly ended; False if it may be alive."""
         is_far = self._store.capabilities.reach is Reach.NETWORK
         if is_far and (host != host_name() or process_exists(pid)):
             return False

@@ -32,14 +32,14 @@ class KeyedValue(Generic[ValueT]):
         self._stored: Any = None
 
     def get(self) -> ValueT:
-        """Return the value as it is now."""
+        """Return the current value."""
         return self._decode(self._store.get_key(self._found(), self._key))
 
     def change(self, changed: Callable[[ValueT], ValueT]) -> ValueT:
-        """Replace the value by what `changed` makes of it, durable then; return that.
+        """Replace the value with what `changed` makes of it, durably; return the new value.
 
-        `changed` is called again if another process was faster. What it raises changes
-        nothing, and nothing is stored if it returns the value as it is.
+        `changed` is called again if another process was first. If it raises, nothing changes;
+        if it returns the value unchanged, nothing is stored.
         """
         topic = self._found()
         while True:

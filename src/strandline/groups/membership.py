@@ -1,4 +1,4 @@
-"""One member of a consumer group: its lease, and what it holds. See design 0092."""
+"""One member of a consumer group: its lease and its partitions. See design 0092."""
 
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -22,16 +22,16 @@ from strandline.log.stored_groups import (
 from strandline.values import Partition, Tenant, Topic, UnavailableError
 
 LEASE_S: Final = 10.0
-"""After how long without a heartbeat another member takes over, by default."""
+"""How long after the last heartbeat another member takes over, by default."""
 
 LEASE_S_MIN: Final = 0.1
 """The shortest lease."""
 
 RENEWALS: Final = 4
-"""How often a lease is renewed before it would run out."""
+"""How many times a lease is renewed during its own duration."""
 
 LOOKS: Final = 10
-"""How often a member looks at its group in the time of its lease."""
+"""How many times a member looks at its group during its lease."""
 
 _JOINED: Final = "it is the first to hold it"
 _SHARED: Final = "a work queue has this name: join it with shared=True, or choose another name"
@@ -39,18 +39,18 @@ _NOT_SHARED: Final = "a consumer that is not shared has this name: close it, or 
 
 
 class Plan(NamedTuple):
-    """What a member has to do, after a look at its group."""
+    """What a member has to do after a look at its group."""
 
     lost: Mapping[int, str]
-    """What it held and holds no more, and why."""
+    """Partitions that it has lost, and the reasons."""
     surplus: Collection[int]
-    """What it holds and another member should."""
+    """Partitions that it holds, and that another member should hold."""
     wanted: Collection[int]
-    """What no member holds and this one should."""
+    """Partitions without a holder that this member should hold."""
 
 
 class Membership:
-    """The lease of one member, and its partitions. Its caller lets one thread in at a time."""
+    """The lease of one member, and its partitions. The caller lets one thread use it at a time."""
 
     def __init__(
         self,
@@ -68,10 +68,10 @@ class Membership:
         self.lease_s = lease_s
         self.tick_s: Final = lease_s / LOOKS
         self.held: dict[int, int] = {}
-        """The generation of each partition that it holds."""
+        """Each partition that it holds, with its generation."""
         self.is_manual: bool = is_manual
         self.chosen: frozenset[int] = frozenset()
-        """What a manual member reads."""
+        """The partitions that a manual member reads."""
         self._is_shared = is_shared
         self._topic = topic
         self._name = name
@@ -96,19 +96,19 @@ class Membership:
 
     @property
     def id(self) -> str:
-        """What others know it by."""
+        """The id by which other members know it."""
         return self._me.id
 
     @property
     def is_valid(self) -> bool:
-        """Whether its lease surely holds: no other member can have taken over."""
+        """Whether its lease certainly holds, so that no other member can have taken over."""
         return self._clock.monotonic() < self._valid_until
 
     def look(self) -> Plan:
-        """Renew the lease when that is due, remove members that have ended, and plan.
+        """Renew the lease if that is due, remove members that have ended, and make a plan.
 
-        The first look joins the group: UnavailableError while its name is that of a work
-        queue and this is no member of one, or the other way round. May have to wait.
+        The first look joins the group: UnavailableError if its name is in use by a work queue
+        and this is not a member of one, or the reverse. May have to wait.
         """
         if self._proof is None:
             self._proof = self._proofs.give(self._me.id)
@@ -124,7 +124,7 @@ class Membership:
         return self._planned(group)
 
     def take(self, wanted: Collection[int]) -> Mapping[int, int]:
-        """Hold those of `wanted` that are free and this member's to hold; return generations."""
+        """Take those of `wanted` that are free and meant for this member; return generations."""
 
         def given(group: StoredGroup) -> StoredGroup:
             mine = self._wanted(group) & set(wanted)
@@ -135,7 +135,7 @@ class Membership:
         return self._taken(self._value.change(given), wanted)
 
     def choose(self, wanted: Collection[int]) -> Mapping[int, int]:
-        """Hold all of these, as a manual member; UnavailableError if another holds one."""
+        """Take all of these as a manual member; UnavailableError if another member holds one."""
 
         def given(group: StoredGroup) -> StoredGroup:
             holders = _holders(group)
@@ -154,12 +154,12 @@ class Membership:
         return taken
 
     def choose_every(self) -> bool:
-        """Want every partition, as a manual member; whether some were not wanted before."""
+        """Choose every partition, as a manual member; return whether that added any."""
         before, self.chosen = self.chosen, self.chosen | frozenset(range(self._partitions()))
         return self.chosen != before
 
     def raise_generation(self, least: int) -> None:
-        """Have later generations lie above `least`: that of a cursor whose group was lost."""
+        """Make later generations exceed `least`, found in a cursor whose group was lost."""
 
         def raised(group: StoredGroup) -> StoredGroup:
             return StoredGroup(
@@ -169,7 +169,7 @@ class Membership:
         self._value.change(raised)
 
     def give_back(self, partitions: Iterable[int], reason: str) -> None:
-        """Hold these no more, so that another member may take them at once."""
+        """Release these, so that another member can take them at once."""
         mine = {each: self.held.pop(each) for each in partitions if each in self.held}
         if not mine:
             return
@@ -185,7 +185,7 @@ class Membership:
         self._value.change(released)
 
     def leave(self) -> None:
-        """Give everything back, and be no member any more. May be repeated."""
+        """Release all partitions, and leave the group. May be repeated."""
         if self._proof is None or self._me.pid != os.getpid():
             return
         self._valid_until = float("-inf")
@@ -205,9 +205,9 @@ class Membership:
         return f"{self._me.host}:{self._me.pid}"
 
     def _ended(self, group: StoredGroup, *, asks: bool) -> Mapping[str, tuple[int, str]]:
-        """Return the members that are no more, each with its last beat and why.
+        """Return the members that have ended, each with its last beat and the reason.
 
-        With `asks`, also those whose lease still runs and whose process is gone.
+        With `asks`, also those whose lease has not expired but whose process is gone.
         """
         now = self._clock.monotonic()
         others = [each for each in group.members if each.id != self._me.id]
@@ -215,7 +215,7 @@ class Membership:
         found = {}
         for each in others:
             if self._sightings.has_run_out(each.id, each.lease_s, now):
-                found[each.id] = each.beat, f"the lease of {each.place} ran out"
+                found[each.id] = each.beat, f"the lease of {each.place} expired"
             elif asks and self._proofs.has_ended(each.id, each.host, each.pid):
                 found[each.id] = each.beat, f"{each.place} ended"
         return found
@@ -224,7 +224,7 @@ class Membership:
         now_us = self._clock.now_us()
         for member_id, (beat, reason) in ended.items():
             other = group.member(member_id)
-            # One that has renewed its lease meanwhile lives.
+            # A member that has renewed its lease meanwhile is alive.
             if other is not None and other.beat == beat:
                 group = group.without_member(member_id, now_us, reason)
         self._check_kind(group, now_us)
@@ -255,7 +255,7 @@ class Membership:
                 last = group.hold(number)
                 lost[number] = "the group was removed" if last is None else last.reason
                 del self.held[number]
-        # What is held without being known here was taken by a step that failed afterwards.
+        # A held partition that is not known here was taken by a step that failed afterwards.
         self.held.update((n, each.generation) for n, each in mine.items() if n not in self.held)
         surplus = (
             [] if self.is_manual else sorted(self.held.keys() - self._aims(group, _holders(group)))
@@ -263,7 +263,7 @@ class Membership:
         return Plan(lost, surplus, sorted(self._wanted(group)))
 
     def _aims(self, group: StoredGroup, holders: Mapping[int, StoredMember]) -> set[int]:
-        """Return what this member should hold, however far the others are."""
+        """Return what this member should hold, regardless of the others' progress."""
         if self.is_manual:
             return set(self.chosen)
         members = [each.id for each in group.members if not each.is_manual]
@@ -289,22 +289,22 @@ class Membership:
         return taken
 
     def reason_of(self, partition: int) -> str:
-        """Return why the partition moved to where it is, as of the last look."""
+        """Return why the partition was last moved, as of the last look."""
         return self._reasons.get(partition, "")
 
     def doubt(self) -> None:
-        """Have the next look find out whether the lease still holds."""
+        """Have the next look check whether the lease still holds."""
         self._valid_until = self._renew_at = float("-inf")
 
     def become_manual(self) -> None:
-        """Be given no partitions any more, but for those that are chosen."""
+        """Stop being assigned partitions, and keep only chosen ones."""
         if not self.is_manual:
             self.is_manual, self.chosen = True, frozenset(self.held)
             self._renew_at = float("-inf")
 
 
 def _holders(group: StoredGroup) -> Mapping[int, StoredMember]:
-    """Return the member that holds each partition which is held."""
+    """Return the holder of each held partition."""
     members = {each.id: each for each in group.members}
     return {
         each.partition: members[each.member]

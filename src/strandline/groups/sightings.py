@@ -1,21 +1,21 @@
-"""Which leases have run out, by the monotonic clock of the process that looks."""
+"""Detects expired leases by the monotonic clock of the observing process."""
 
 from collections.abc import Hashable, Iterable
 
 
 class Sightings:
-    """When each lease was first seen with its present beat.
+    """When each lease was first seen with its current beat.
 
-    A holder counts its own lease from before it wrote the beat, and every other process
-    counts from after it has read it: so a lease has run out for its holder first, whatever
-    the wall clocks of the two say.
+    A holder measures its lease from before it wrote the beat, and every other process from
+    after it has read it. So a lease expires for its holder first, whatever the wall clocks
+    show.
     """
 
     def __init__(self) -> None:
         self._seen: dict[Hashable, tuple[int, float]] = {}
 
     def look(self, leases: Iterable[tuple[Hashable, int]], now: float) -> None:
-        """Note the beat of each lease, which was read before the moment `now`; forget others."""
+        """Record the beat of each lease, read before the moment `now`; drop other leases."""
         seen = self._seen
         self._seen = {}
         for lease, beat in leases:
@@ -23,6 +23,6 @@ class Sightings:
             self._seen[lease] = known if known is not None and known[0] == beat else (beat, now)
 
     def has_run_out(self, lease: Hashable, lease_s: float, now: float) -> bool:
-        """Whether the beat has not risen for `lease_s`."""
+        """Whether the beat has not changed for `lease_s`."""
         known = self._seen.get(lease)
         return known is not None and now - known[1] >= lease_s

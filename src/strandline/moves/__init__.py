@@ -1,7 +1,7 @@
 """Logs moved from one store to another, record by record, while others write. See design 0099.
 
-Promises: the same offsets, timestamps, keys, tenants, identities and proofs, compared at
-the end; a copy that is cut short goes on where it was. Does not stop writers.
+Promises: the same offsets, timestamps, keys, tenants, identities and proofs, compared at the
+end; an interrupted copy is continued where it stopped. Does not stop writers.
 """
 
 from strandline.moves.moving import copy

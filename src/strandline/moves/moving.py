@@ -16,7 +16,7 @@ from strandline.values import CorruptError, InvalidError, Mode
 from strandline.values.arguments import check_items
 from strandline.values.names import check_text
 
-#: Looked at again while writers go on, at most so often, until little is left.
+#: The maximal number of passes while writers continue, until few records are left.
 _PASSES: Final = 5
 _FEW: Final = 1000
 
@@ -31,14 +31,14 @@ def copy(
     """Copy a log to a log of any kind, while others write to it, and compare the two.
 
     The copy has the identity of its source, the same offsets, timestamps, keys, tenants and
-    proofs, recognises the same repeats, and has the same consumers. What it has already is
-    not copied again: call it until nothing is left, then once more when no process writes
-    to the source, and go on with the target. `topics` names those to copy, without it all;
-    `progress` is called with numbers of records.
+    proofs, recognises the same repeats, and has the same consumers. Records that it has already
+    are not copied again: call this until nothing is left, then once more when no process writes
+    to the source, and continue with the target. `topics` names the topics to copy, by default
+    all; `progress` is called with numbers of records.
 
-    InvalidError if the target is the source, or a log of its own, or was written to by
-    others; or if the source was trimmed meanwhile beyond what was copied, or records of it
-    were erased after they were copied. CorruptError if the source is damaged, or the two differ.
+    InvalidError if the target is the source, or another log, or was written to by others; or if
+    the source was trimmed meanwhile beyond what was copied, or records of it were erased after
+    they were copied. CorruptError if the source is damaged, or the two differ.
     """
     found, place = place_url(source), _located(target)
     chosen = None if topics is None else frozenset(_names(topics))
@@ -64,12 +64,12 @@ def _names(topics: Iterable[str]) -> list[str]:
 def _located(target: LogLocation) -> str:
     place = place_url(target, like="file:")
     if not is_shared(place):
-        raise InvalidError("a copy is a log that others can open, not memory:", url=place)
+        raise InvalidError("a copy must be a log that others can open, not memory:", url=place)
     return place
 
 
 def _check_source(store: Store[StoredTopic], chosen: frozenset[str] | None) -> None:
-    """Raise InvalidError for what cannot be copied, before a target is made."""
+    """Raise InvalidError if the log cannot be copied, before a target is made."""
     _check_moves(store)
     if chosen is None:
         return
@@ -103,7 +103,7 @@ class _LogMove:
         self._cursors = ConsumerCursors(self._new, ids)
 
     def run(self) -> list[CopiedPartition]:
-        """Copy, pass after pass, and compare."""
+        """Copy in several passes, and compare."""
         self._check()
         copied: list[CopiedPartition] = []
         for _ in range(_PASSES):
@@ -124,7 +124,7 @@ class _LogMove:
         _check_moves(self._new)
         if self._new.id != self._old.id:
             raise InvalidError(
-                "the target is a log of its own, copy to a place where there is none",
+                "the target is another log, copy to a place where there is none",
                 target=self._new.url,
             )
 
@@ -138,7 +138,7 @@ class _LogMove:
         return TopicMove(self._old, self._new, topic, self._made(topic)).run(self._progress)
 
     def _made(self, topic: StoredTopic) -> StoredTopic:
-        """Return the copy of a topic, with the settings that it has now."""
+        """Return the copy of a topic, with the topic's current settings."""
         named = topic.topic
         found: StoredTopic | None = self._new.find_topic(named.tenant, named.name, fresh=True)
         if found is None:
@@ -150,12 +150,12 @@ class _LogMove:
             )
         if found.settings != topic.settings:
             self._new.change_settings(found, lambda _: topic.settings)
-            # With the partitions that were added.
+            # It has the added partitions.
             found = self._new.find_topic(named.tenant, named.name, fresh=True) or found
         return found
 
     def _compare(self, copied: CopiedPartition) -> None:
-        """Raise CorruptError unless both have the same records, and the same proof."""
+        """Raise CorruptError unless source and copy have the same records and proof."""
         number, end = copied.partition, copied.end
         pair = [store.find_topic_id(copied.topic.id) for store in (self._old, self._new)]
         if pair[0] is None or pair[1] is None:

@@ -1,4 +1,4 @@
-"""Stored records as the appends that they came from, as far as that shows."""
+"""Regroups stored records into the appends that they came from, as far as possible."""
 
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
@@ -8,13 +8,13 @@ from strandline.log.draft import Draft, load_batch
 from strandline.log.identities import IdentityState
 from strandline.values import Tenant, ValueKind
 
-#: Adjacent records of one time are one append, within these.
+#: Adjacent records with the same time become one append, within these limits.
 RECORDS_MAX: Final = 1000
 BYTES_MAX: Final = 4 * 1024 * 1024
 
 
 class WriteIdentity(NamedTuple):
-    """What the write of a record can be recognised by."""
+    """The identity of a record's write."""
 
     tenant: Tenant | None
     producer: str | None
@@ -25,7 +25,7 @@ class WriteIdentity(NamedTuple):
 
 
 class WriteIdentities:
-    """The writes that a partition can recognise, by their offsets."""
+    """The identities that a partition recognises, by their offsets."""
 
     def __init__(self, state: IdentityState) -> None:
         self._at: dict[int, WriteIdentity] = {}
@@ -36,12 +36,12 @@ class WriteIdentities:
             self._at[offset] = WriteIdentity(_owner(tenant), None, 0, key, records)
 
     def at(self, offset: int) -> WriteIdentity | None:
-        """Return what the write that begins at this offset is recognised by."""
+        """Return the identity of the write that begins at this offset."""
         return self._at.get(offset)
 
 
 class _Pending:
-    """Records that will be one append."""
+    """Records that will become one append."""
 
     def __init__(self, first: Kept, identity: WriteIdentity | None) -> None:
         self.first = first
@@ -51,7 +51,7 @@ class _Pending:
         self.size_bytes = 0
 
     def takes(self, entry: Kept, identity: WriteIdentity | None) -> bool:
-        """Whether a record that follows belongs to the same append."""
+        """Whether a following record belongs to the same append."""
         mine = self.identity
         if mine is not None and mine.idempotency_key is not None:
             return len(self.drafts) < mine.records
@@ -87,7 +87,7 @@ class _Pending:
 def requests_of(
     entries: Iterable[Kept], identities: WriteIdentities, kind: ValueKind
 ) -> Iterator[AppendRequest]:
-    """Yield the appends that store these records where and when they were stored."""
+    """Yield appends that store these records at the same offsets and times."""
     pending: _Pending | None = None
     for entry in entries:
         identity = identities.at(entry.offset)

@@ -1,4 +1,4 @@
-"""One topic, copied through the port of two stores. See design 0099."""
+"""Copies one topic through the ports of two stores. See design 0099."""
 
 import contextlib
 import itertools
@@ -33,13 +33,13 @@ from strandline.values import (
     StrandlineError,
 )
 
-#: How many appends are on their way at once: a store combines them.
+#: How many appends run concurrently: a store combines them.
 _WINDOW: Final = 256
 _WRITTEN: Final = Durability.WRITTEN
 
 
 class TopicMove:
-    """Copies what a topic has and its copy has not."""
+    """Copies records that a topic has and its copy lacks."""
 
     def __init__(
         self, source: Store[Any], target: Store[Any], topic: StoredTopic, copied: StoredTopic
@@ -50,14 +50,14 @@ class TopicMove:
         self._to = copied
 
     def run(self, progress: Callable[[int], None]) -> list[CopiedPartition]:
-        """Copy each partition up to where it ends now; `progress` gets counts of records."""
+        """Copy each partition up to its current end; `progress` gets numbers of records."""
         numbers = range(self._from.settings.partitions)
         return [self._partition(number, progress) for number in numbers]
 
     def _partition(self, number: int, progress: Callable[[int], None]) -> CopiedPartition:
         state = self._source.state(self._from, number)
         end = state.marks.high
-        # After the end was read: they cover every record before it.
+        # Read after the end: the identities then cover every record before it.
         known = _movable(self._source).identities(self._from, number)
         start = self._start(number, state, known)
         history = self._source.history(self._from, number, start, end)
@@ -75,7 +75,7 @@ class TopicMove:
         return self._from.settings.value_kind
 
     def _start(self, number: int, state: PartitionState, known: Any) -> int:
-        """Return where the copy goes on; it begins where the oldest record is."""
+        """Return where the copy continues; it begins at the oldest record."""
         marks = self._target.marks(self._to, number)
         oldest = state.oldest
         if marks.high == 0 and oldest > 0:
@@ -89,7 +89,7 @@ class TopicMove:
             )
         if marks.high > state.marks.high or not self._is_same_before(number, marks.high, oldest):
             raise InvalidError(
-                "the target has records that the source has not, it was written to by others",
+                "the target has records that the source does not have, it was written to by others",
                 **{**fields, "copied": marks.high, "high": state.marks.high},
             )
         return marks.high
@@ -102,7 +102,7 @@ class TopicMove:
         _movable(self._target).begin_at(self._to, number, oldest, anchor, before)
 
     def _is_same_before(self, number: int, end: int, oldest: int) -> bool:
-        """Whether the last record that was copied is the source's."""
+        """Whether the last copied record equals the source's."""
         if end <= max(oldest, self._target.state(self._to, number).oldest):
             return True
         pair = [
@@ -135,14 +135,14 @@ class TopicMove:
             while waiting:
                 finish()
         except BaseException:
-            # Those that follow failed by the same cause, or are stored.
+            # The outcomes that follow failed for the same reason, or are stored.
             for outcome, _ in waiting:
                 with contextlib.suppress(StrandlineError):
                     outcome.wait(level)
             raise
 
     def keys(self, cursors: ConsumerCursors) -> None:
-        """Have the same consumers at the same offsets, and the same values by key."""
+        """Copy the consumers with their cursors, and the other values of the keyed area."""
         source, target = self._source.keys(self._from), self._target.keys(self._to)
         for key, value in source.items():
             adopted = cursors.adopted(self._to, key, copied_queue(key, value))
@@ -155,7 +155,7 @@ class TopicMove:
 def is_copied(
     histories: Sequence[History], one: Kept | None, other: Kept | None, topic: str
 ) -> bool:
-    """Whether a record and its copy are the same; InvalidError if only the copy is not erased."""
+    """Whether a record equals its copy; InvalidError if only the source's is erased."""
     if one is None or other is None or one.offset != other.offset:
         return False
     is_erased = is_tombstone(one.body)
@@ -167,7 +167,7 @@ def is_copied(
             partition=histories[0].partition,
             offset=one.offset,
         )
-    # With a proof, a tombstone has the digest of the record.
+    # With a proof, a tombstone has the digest of the original record.
     return is_erased == is_tombstone(other.body) and (
         histories[0].chain.digest_kept(one) == histories[1].chain.digest_kept(other)
     )
@@ -178,7 +178,7 @@ def kept_of(history: History, url: str) -> Iterator[Kept]:
     for piece in history.pieces:
         if isinstance(piece, Damage | ProofFinding):
             raise CorruptError(
-                "a damaged log is not copied, see verify",
+                "a damaged log cannot be copied, see verify",
                 file=url,
                 position=piece.offset,
                 partition=history.partition,

@@ -1,4 +1,4 @@
-"""A topic as an Arrow dataset, for DuckDB, polars and whatever reads Arrow."""
+"""A topic as an Arrow dataset, for DuckDB, polars and other Arrow readers."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     import polars as pl
 
     class ArrowDataset:
-        """`pyarrow.dataset.InMemoryDataset`, as far as it is the same for each dataset, typed."""
+        """Typed subset of `pyarrow.dataset.InMemoryDataset` that all datasets share."""
 
         def __init__(self, source: pa.Table) -> None: ...
         def count_rows(self, **options: Any) -> int:
-            """Return how many rows there are, of those that meet `filter`."""
+            """Return the number of rows that meet `filter`."""
 
         def head(self, num_rows: int, **options: Any) -> pa.Table:
             """Return the first rows."""
 
         def take(self, indices: Any, **options: Any) -> pa.Table:
-            """Return the rows at these places."""
+            """Return the rows at these indices."""
 
         def to_batches(self, **options: Any) -> Iterator[pa.RecordBatch]:
             """Yield the rows as record batches."""
@@ -42,15 +42,14 @@ else:
     ArrowDataset = ds.InMemoryDataset
 
 
-# Without a scanner of its own every method of it would read the empty table below.
+# The methods are overridden: the inherited ones would read the empty table below.
 class Scan(ArrowDataset):
     """The rows of a topic between fixed ends; `log.scan` returns it.
 
-    It is a `pyarrow.dataset.Dataset`: DuckDB reads a variable that holds one by its name,
-    with the columns and filters of the query pushed down. `to_polars` does so for polars.
-    Rows come in the order of partition and offset. Each read gives the same rows, or raises
-    TrimmedError, if a trim has removed some of them. Any thread may use it, while its log
-    is open.
+    It is a `pyarrow.dataset.Dataset`: DuckDB can query it by the name of a variable, and pushes
+    down the query's columns and filters. `to_polars` does the same for polars. Rows are in the
+    order of partition and offset. Each read gives the same rows, or raises TrimmedError if a
+    trim has removed some of them. Any thread may use it while its log is open.
     """
 
     def __init__(self, read: ScanRead, names: Sequence[str]) -> None:
@@ -64,7 +63,7 @@ class Scan(ArrowDataset):
         return self._shown
 
     def scanner(self, columns: Any = None, filter: Any = None, **options: Any) -> Any:  # noqa: A002 - Arrow's name of it.
-        """Return a `pyarrow.dataset.Scanner` of these columns, of rows that meet the filter."""
+        """Return a `pyarrow.dataset.Scanner` for these columns and rows that meet the filter."""
         names = self._needed(columns, filter)
         batches = self._read.batches(names, filter)
         reader = ARROW_STREAMS.reader(self._read.narrow(names), batches)
@@ -72,7 +71,7 @@ class Scan(ArrowDataset):
         return ds.Scanner.from_batches(reader, columns=chosen, filter=filter, **options)
 
     def _needed(self, columns: Any, arrow_filter: Any) -> Sequence[str]:
-        """Return the columns to read; all of them if an expression may name any."""
+        """Return the columns to read; all of them if an expression may use any."""
         shown: list[str] = self._shown.names
         if isinstance(columns, dict) or not set(columns or ()).issubset(shown):
             return shown
@@ -92,11 +91,11 @@ class Scan(ArrowDataset):
         return self._read.batches(self._shown.names)
 
     def to_reader(self) -> pa.RecordBatchReader:
-        """Return a stream of the rows, to be read once."""
+        """Return a stream of the rows, which can be read once."""
         return ARROW_STREAMS.reader(self._shown, iter(self))
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """Hand the rows to Arrow's C stream interface."""
+        """Export the rows through Arrow's C stream interface."""
         return self.to_reader().__arrow_c_stream__(requested_schema)
 
     def to_polars(self) -> pl.LazyFrame:
@@ -125,27 +124,27 @@ class Scan(ArrowDataset):
         return ds.InMemoryDataset(self.to_table(filter=arrow_filter))
 
     def filter(self, expression: Any) -> Any:
-        """Return a dataset of the rows that meet an expression, loaded."""
+        """Return a dataset, in memory, of the rows that meet an expression."""
         return self._loaded(expression)
 
     def get_fragments(self, filter: Any = None) -> Any:  # noqa: A002 - As above.
-        """Yield the rows as one fragment, loaded."""
+        """Yield the rows as one fragment in memory."""
         return self._loaded(filter).get_fragments()
 
     def replace_schema(self, schema: pa.Schema) -> Any:
-        """Return a dataset of the rows with another schema, loaded."""
+        """Return a dataset, in memory, of the rows with another schema."""
         return self._loaded().replace_schema(schema)
 
     def sort_by(self, sorting: Any, **options: Any) -> Any:
-        """Return a dataset of the rows in another order, loaded."""
+        """Return a dataset, in memory, of the rows in another order."""
         return self._loaded().sort_by(sorting, **options)
 
     def join(self, *args: Any, **options: Any) -> Any:
-        """Return a dataset of the rows joined with another dataset's, loaded."""
+        """Return a dataset, in memory, of the rows joined with another dataset's."""
         return self._loaded().join(*args, **options)
 
     def join_asof(self, *args: Any, **options: Any) -> Any:
-        """Return a dataset of the rows joined with another dataset's by time, loaded."""
+        """Return a dataset, in memory, of the rows joined with another dataset's by time."""
         return self._loaded().join_asof(*args, **options)
 
     def __repr__(self) -> str:

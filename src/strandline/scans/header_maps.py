@@ -1,4 +1,4 @@
-"""Headers of events, stored as JSON, as maps."""
+"""Converts events' headers from JSON to Arrow maps."""
 
 from array import array
 from collections.abc import Sequence, Sized
@@ -17,7 +17,7 @@ decode_headers: Final = msgspec.json.Decoder(dict[str, str]).decode
 
 
 def header_maps(stored: pa.Array) -> pa.Array:
-    """Return headers, stored as JSON, as maps."""
+    """Convert headers from JSON to maps."""
     if IS_COMPILED and not stored.null_count and len(stored):
         texts = stored.cast(pa.large_binary())
         _, offsets, content = texts.buffers()
@@ -35,11 +35,11 @@ def _text(starts: bytes, content: bytes) -> pa.Array:
 
 
 def _decoded(stored: pa.Array) -> pa.Array:
-    """Return the same by Python. What repeats is decoded once."""
+    """Do the same in Python; equal values are decoded once."""
     found = stored.dictionary_encode()
     maps = [decode_headers(text) for text in found.dictionary.to_pylist()]
-    # Made of buffers: for the first array that it makes of a list, pyarrow imports pandas,
-    # which takes each process of Spark's 0.2 s.
+    # Made of buffers: making its first array of a list, pyarrow imports pandas, which takes
+    # 0.2 s in each process of Spark.
     ends = pa.Array.from_buffers(pa.int32(), len(maps) + 1, [None, _ends(maps)])
     keys = _texts([key.encode() for each in maps for key in each])
     values = _texts([value.encode() for each in maps for value in each.values()])
@@ -52,5 +52,5 @@ def _texts(encoded: Sequence[bytes]) -> pa.Array:
 
 
 def _ends(parts: Sequence[Sized]) -> pa.Buffer:
-    """Return where each part begins in all of them together, and where the last one ends."""
+    """Return the start of each part in their concatenation, and the end of the last one."""
     return pa.py_buffer(array("i", accumulate(map(len, parts), initial=0)))

@@ -1,4 +1,4 @@
-"""Which offsets can hold a wanted row, without reading any."""
+"""Limits the offsets that may hold a wanted row, without reading rows."""
 
 from collections.abc import Callable, Iterable
 from datetime import datetime
@@ -18,7 +18,7 @@ def narrowed(
 ) -> tuple[int, int]:
     """Return the part of [start, end) outside of which no row meets the bounds.
 
-    Offsets rise in a partition, and times of append never fall.
+    Offsets rise within a partition, and timestamps never fall.
     """
     for bound in bounds:
         first, following = start, end
@@ -75,7 +75,7 @@ def _in_us(value: Any) -> int | None:
 
 
 class FilterRanges:
-    """An Arrow expression of the columns `schema`, as far as it is of partition and offset."""
+    """The conditions of an Arrow expression on partition and offset; `schema` are its columns."""
 
     def __init__(self, arrow_filter: Any, schema: pa.Schema) -> None:
         self._filter = arrow_filter
@@ -100,14 +100,14 @@ class FilterRanges:
             guarantee &= field("_partition") == partition
         if "_offset" in self._schema.names:
             guarantee &= (field("_offset") >= start) & (field("_offset") <= end - 1)
-        # Arrow leaves out the files whose rows cannot meet a filter; this one is never opened.
+        # Arrow drops files whose partition cannot meet a filter; this file is never opened.
         file = self._format.make_fragment(pa.BufferReader(b""), partition_expression=guarantee)
         files = dataset().FileSystemDataset([file], self._schema, self._format)
         return any(True for _ in files.get_fragments(self._filter))
 
 
 def _last(start: int, end: int, holds: Callable[[int], bool]) -> int:
-    """Return the last of [start, end) for which `holds`, as it does for the first."""
+    """Return the last of [start, end) for which `holds`; it holds for the first."""
     while end - start > 1:
         middle = (start + end) // 2
         start, end = (middle, end) if holds(middle) else (start, middle)

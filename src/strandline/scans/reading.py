@@ -1,4 +1,4 @@
-"""One read of a topic, a partition after the other, with the columns that are needed alone."""
+"""One read of a topic, partition by partition, with only the needed columns."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from strandline.values import Topic, ValueKind
 
 @dataclass(frozen=True, slots=True)
 class ScanRead:
-    """What a scan reads: the records between fixed ends, and of them the rows that match."""
+    """What a scan reads: records between fixed ends, and the predicate that selects rows."""
 
     log: Log
     topic: Topic
@@ -31,14 +31,14 @@ class ScanRead:
     skipping: Skipping = field(default_factory=Skipping)
 
     def narrow(self, names: Sequence[str]) -> pa.Schema:
-        """Return these columns."""
+        """Return the schema of these columns."""
         return pa.schema([self.schema.field(name) for name in names])
 
     def batches(self, names: Sequence[str], arrow_filter: Any = None) -> Iterator[pa.RecordBatch]:
         """Yield these columns of the rows, in the order of partition and offset.
 
-        Rows for which `arrow_filter`, an Arrow expression of these columns, is not true may be
-        left out.
+        May omit rows for which `arrow_filter`, an Arrow expression of these columns, is not
+        true.
         """
         wanted, read = self.narrow(names), self._read_schema(names)
         skipping, filter_ranges = self.skipping, None
@@ -62,7 +62,7 @@ class ScanRead:
         return columns_of(self.log, place, start, end, read)
 
     def _read_schema(self, names: Sequence[str]) -> pa.Schema:
-        """Return the columns that have to be read: those, and what the sieve looks at."""
+        """Return the columns to read: those requested, and those that the sieve needs."""
         needed = {*names, *(STORED_AS.get(name, name) for name in self.sieve.read)}
         if self.sieve.tenant is not None:
             needed.add("_tenant")
@@ -70,7 +70,7 @@ class ScanRead:
 
 
 def read_of(log: Log, topic: Topic, where: str, tenant: str | None) -> ScanRead:
-    """Return the read of what the topic holds now."""
+    """Return a read of the topic's current records."""
     settings = current_settings(log, topic)
     kind = settings.value_kind
     ranges = {}
@@ -89,7 +89,7 @@ def read_of(log: Log, topic: Topic, where: str, tenant: str | None) -> ScanRead:
         replace(each, column=picked.stored_as(each.column)) for each in picked.predicate.bounds
     ]
     if settings.source is not None:
-        # Timestamps of others may fall.
+        # Timestamps that other programs set may fall.
         bounds = [each for each in bounds if each.column != "_timestamp"]
     within = {
         partition: narrowed(log, (topic, partition), *span, bounds)

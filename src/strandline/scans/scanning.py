@@ -1,4 +1,4 @@
-"""What a scan may be given by name, and how one is made."""
+"""The options of a scan, and making one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class ScanOptions(TypedDict, total=False):
-    """Options of `scan`, which says what they mean."""
+    """Options of `scan`, explained there."""
 
     where: str
     columns: Sequence[str] | None
@@ -28,25 +28,24 @@ class ScanOptions(TypedDict, total=False):
 def scan(log: Log, topic: TopicName, **options: Unpack[ScanOptions]) -> Scan:
     """Return the rows that a topic holds now, for SQL engines and data frames.
 
-    The columns are those of `read_batches`, or `columns` of them, in that order. `where` is
-    a predicate on what `subscribe` offers to one, and on the columns `_partition`, `_offset`,
-    `_timestamp`, `_key` and `_tenant`. With `tenant` it is what that tenant sees: its own
-    topic before a global one, and of a global one its rows and those without a tenant.
-
-    PredicateError for a predicate that does not fit, InvalidError for an unknown column.
+    The columns are those of `read_batches`, or a selection by `columns`, in that order. `where`
+    is a predicate on the columns that `subscribe` offers, and on `_partition`, `_offset`,
+    `_timestamp`, `_key` and `_tenant`. With `tenant`, the scan has what that tenant sees: its
+    own topic in preference to a global one, and of a global topic its rows and those without a
+    tenant. PredicateError for an invalid predicate, InvalidError for an unknown column.
     """
     check_options("scan", options, ScanOptions.__optional_keys__)
     where, tenant = check_text(options.get("where", ""), "predicate"), options.get("tenant")
     found = log.topic(topic) if tenant is None else log.scope(tenant).topic(topic).topic
     read = read_of(log, found, where, tenant)
-    # Spark's processes use the rest of this room, and need not load Arrow's datasets.
+    # Imported late: Spark's processes use the rest of this package without Arrow's datasets.
     from strandline.scans.dataset import Scan  # noqa: PLC0415
 
     return Scan(read, chosen_columns(read.schema, options.get("columns")))
 
 
 def chosen_columns(schema: pa.Schema, columns: Sequence[str] | None) -> Sequence[str]:
-    """Return the names of the columns, or of all; InvalidError for what are none of these."""
+    """Return the chosen column names, by default all; InvalidError for an unknown one."""
     if columns is None:
         return list(schema.names)
     names = [check_text(name, "column") for name in check_items("columns", columns)]

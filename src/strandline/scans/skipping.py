@@ -1,4 +1,4 @@
-"""Skips what cannot hold a selected row, by the statistics of objects in the tier."""
+"""Skips records without selected rows, using the statistics of tier objects."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -17,14 +17,14 @@ from strandline.values import Topic, TrimmedError
 
 @dataclass(frozen=True, slots=True)
 class Skipping:
-    """Bounds that every wanted row meets, on columns as they are stored, with their types."""
+    """Bounds that every wanted row meets, on stored columns with their types."""
 
     bounds: tuple[tuple[Bound, pa.DataType], ...] = ()
-    #: An Arrow expression that they meet as well, and the columns that it is of.
+    #: An Arrow expression that wanted rows meet as well, and the columns that it uses.
     arrow_filter: tuple[Any, pa.Schema] | None = None
 
     def and_also(self, bounds: Iterable[Bound], stored: Callable[[str], pa.Field | None]) -> Self:
-        """Return the same with more bounds; `stored` returns how a column is stored, if it is."""
+        """Return the same with more bounds; `stored` returns a column's stored field, if any."""
         new: list[tuple[Bound, pa.DataType]] = []
         for bound in bounds:
             if bound.type is not None:
@@ -38,7 +38,7 @@ class Skipping:
     ) -> Iterator[tuple[int, int]]:
         """Yield the runs of [start, end) that may hold a wanted row, in order.
 
-        Only of what the tier alone has anything is known; the rest is kept.
+        There are statistics only for records that only the tier has; all others are kept.
         """
         begun = start
         tier = cast("Tier | None", parts_of(log).tier)
@@ -62,7 +62,7 @@ class Skipping:
                     if run[0] < run[1]:
                         yield run
         except TrimmedError:
-            return  # Overtaken; reading raises, or goes on.
+            return  # A trim has overtaken it; reading raises, or continues.
 
     def _excluded(self, footer: Footer | None) -> Iterator[tuple[int, int]]:
         if footer is None:
@@ -79,7 +79,7 @@ class Skipping:
 
 
 def stored_bounds(sieve: Sieve, stored: pa.Schema) -> Skipping:
-    """Return the bounds of a sieve's predicate on columns as the log calls them."""
+    """Return the bounds of a sieve's predicate on the log's columns."""
     if sieve.predicate is None:
         return Skipping()
     bounds = [replace(each, column=sieve.stored_as(each.column)) for each in sieve.predicate.bounds]

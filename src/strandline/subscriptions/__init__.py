@@ -2,12 +2,12 @@
 
 Promises: of each assigned partition exactly start, start + 1, …, in order, also if
 hints are lost; memory bounded by one page; nothing lost when a step is cancelled,
-times out or fails; nothing more of a partition once it is removed, and nothing more at
+times out or fails; no further record of a partition once it is removed, and none at
 all once the subscription is closed. A consumer gets each record at least once, and its
-cursor in the log never passes one that it has not acked.
+cursor in the log never passes a record that it has not acked.
 
-Does not promise an order across partitions, does not keep a place of its own in the log
-(a consumer's cursor does), and does not slow or fail a writer.
+Does not promise an order across partitions, does not store its position in the log
+(only a consumer's cursor does), and neither slows nor fails a writer.
 """
 
 from strandline.log import Broker, LiveSubscription

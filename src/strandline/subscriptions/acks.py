@@ -1,4 +1,4 @@
-"""A consumer's acks: in memory at once, in the log now or a little later."""
+"""A consumer's acks: in memory at once, in the log immediately or a little later."""
 
 import contextlib
 import logging
@@ -29,7 +29,7 @@ _logger = logging.getLogger("strandline")
 
 
 class _Wanted(NamedTuple):
-    """What is to be stored of a partition."""
+    """What to store for a partition."""
 
     outstanding: Outstanding
     floor: Offset
@@ -39,10 +39,10 @@ class _Wanted(NamedTuple):
 class Acks:
     """Settles records and stores cursors. Thread-safe.
 
-    Without `commit_every` and `commit_every_s`, a cursor is stored before an ack returns.
-    With one of them, an ack counts in memory, and cursors are stored together: after so many
-    acked records, or so long after the first of them. What was acked and not stored when a
-    process ends, or loses a partition, is delivered again.
+    Without `commit_every` and `commit_every_s`, the cursor is stored before an ack returns.
+    With one of them, an ack counts in memory, and cursors are stored together: after that many
+    acked records, or that long after the first of them. If the process ends or loses a
+    partition, records that were acked and not stored are delivered again.
     """
 
     def __init__(
@@ -63,8 +63,8 @@ class Acks:
         self._commit_every = commit_every
         self._commit_every_s = commit_every_s
         self._on_lost = on_lost
-        #: Held by one ack at a time, while it is stored: two at a time would each store a
-        #: cursor that knows nothing of the other.
+        #: Held by one ack while it is stored: two concurrent acks would each store a cursor
+        #: without the other's records.
         self.storing: Final = threading.RLock()
         self._pending = 0
         self._timer: Timer | None = None
@@ -72,12 +72,12 @@ class Acks:
 
     @property
     def is_deferred(self) -> bool:
-        """Whether cursors are stored later than their acks return."""
+        """Whether cursors may be stored after their acks return."""
         return self._commit_every is not None or self._commit_every_s is not None
 
     def on_settled(self, method: OnSettled) -> None:
-        """Have a method called with a partition and what was settled of it."""
-        # Weakly: a consumer that is no longer referred to ends at once.
+        """Register a method to be called with a partition and the offsets settled in it."""
+        # Weakly: a consumer without references must be closed at once.
         self._on_settled = weakref.WeakMethod(method)
 
     def _notify(self, partition: int, offsets: Collection[int]) -> None:
@@ -86,14 +86,14 @@ class Acks:
             on_settled(partition, offsets)
 
     def settle(self, partition: int, outstanding: Outstanding, offsets: Collection[int]) -> Offset:
-        """These are handled. Returns the cursor; what raises changes nothing."""
+        """Settle these records. Returns the cursor; if it raises, nothing changes."""
         number = Partition(partition)
         return self.settle_each({number: (outstanding, offsets)})[number]
 
     def settle_each(
         self, handled: Mapping[Partition, tuple[Outstanding, Collection[int]]]
     ) -> Mapping[Partition, Offset]:
-        """Do the same in several partitions: in each, or if it raises in none."""
+        """Settle records of several partitions: all of them, or none if it raises."""
         with self.storing:
             wanted: dict[int, _Wanted] = {}
             was_alone: dict[int, list[int]] = {}
@@ -112,7 +112,7 @@ class Acks:
             for partition, (_, offsets) in handled.items():
                 self._notify(partition, offsets)
                 if any(each >= floors[partition] for each in was_alone[partition]):
-                    # It comes again after a crash, which must not be taken for its own.
+                    # It is delivered again after a crash, which must not count as its own fault.
                     self._counting.note(partition)
             if self.is_deferred and handled:
                 is_full = any(
@@ -123,7 +123,7 @@ class Acks:
             return floors
 
     def delay(self, partition: int, outstanding: Outstanding, offset: int, due_us: int) -> None:
-        """Store that a record comes again at a time, which outlives this process."""
+        """Store the time at which a record is delivered again; it outlives this process."""
         with self.storing:
             with self._counting.lock:
                 floor = outstanding.floor
@@ -131,7 +131,7 @@ class Acks:
             self._store({partition: _Wanted(outstanding, floor, gaps)})
 
     def commit(self) -> Mapping[Partition, Offset]:
-        """Store what was acked so far; return the cursors that are stored then."""
+        """Store what was acked so far; return the stored cursors."""
         with self.storing:
             self._pending = 0
             self._cancel()
@@ -140,7 +140,7 @@ class Acks:
             return {Partition(n): self.commit_partition(n) for n in moved}
 
     def commit_partition(self, partition: int) -> Offset:
-        """Store what was acked of one partition."""
+        """Store what was acked in one partition."""
         with self.storing:
             outstanding = self._counting.outstanding.get(partition)
             if outstanding is None:
@@ -149,9 +149,9 @@ class Acks:
             return outstanding.stored
 
     def commit_together(self, partitions: Collection[int]) -> None:
-        """Store what was acked of several partitions, in one write.
+        """Store what was acked in several partitions, in one write.
 
-        Nothing of it where one of them is refused: the others are left to `commit_partition`.
+        If one of them is refused, none is stored, and `commit_partition` must store the others.
         """
         if len(partitions) <= 1:
             return
@@ -165,11 +165,11 @@ class Acks:
 
     def check_held(self, generations: Mapping[int, int]) -> None:
         """Raise LeaseLostError if another member holds one of the partitions. Asks the log."""
-        # An ack of nothing: it moves no cursor, and is refused as any other.
+        # An ack of no record: it moves no cursor, but is refused like any other.
         self._ack({n: CursorMove(0, generation) for n, generation in generations.items()})
 
     def close(self) -> None:
-        """Store what was acked, as far as the log takes it."""
+        """Store what was acked, if the log accepts it."""
         self._cancel()
         moved = self._partitions()
         with contextlib.suppress(StrandlineError):
@@ -206,7 +206,7 @@ class Acks:
             return {}
         try:
             if len(moves) == 1:
-                # As any caller does it, and through what a subclass of Log makes of it.
+                # Call the public method, which a subclass of Log may override.
                 ((partition, move),) = moves.items()
                 if move.gaps is None:
                     return {Partition(partition): self._ack_one(partition, move)}
@@ -237,7 +237,7 @@ class Acks:
         except ClosedError:
             return
         except StrandlineError as error:
-            # The next ack, or the close, stores it.
+            # The next ack, or closing, stores it.
             _logger.warning("consumer %s could not store its acks: %s", self._name, error)
             self._timer = None
 
@@ -256,7 +256,7 @@ class Acks:
 
 
 def _late_commit(commit: "weakref.WeakMethod[Callable[[], None]]") -> Callable[[], None]:
-    # A consumer that is no longer referred to is not kept by its timer.
+    # Weakly: the timer must not keep a consumer without references alive.
     def run() -> None:
         if (found := commit()) is not None:
             found()

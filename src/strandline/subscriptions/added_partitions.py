@@ -10,10 +10,10 @@ from strandline.values import EARLIEST, Topic, UnavailableError
 
 
 class AddedPartitions:
-    """Has what is added to these topics read as well, for readers of all partitions.
+    """Adds new partitions of these topics to readers of all partitions.
 
-    What is there was appended after the reader began, so that LATEST begins at the first
-    record, too. With a consumer's name, a partition begins at its cursor where it has one.
+    Their records were appended after the reader began, so a new partition begins at its first
+    record, also with LATEST. With a consumer's name, it begins at its cursor if there is one.
     """
 
     def __init__(
@@ -31,7 +31,7 @@ class AddedPartitions:
         self._tenant = tenant
 
     def look(self, assignment: Assignment) -> None:
-        """Add the new partitions to an assignment; what cannot be read now is added later."""
+        """Add the new partitions to an assignment; those unreadable now are added later."""
         for topic, known in tuple(self._counts.items()):
             try:
                 count = count_partitions(self._log, topic)

@@ -26,9 +26,9 @@ from strandline.values.prompt import Shown, few_pairs, prompt_text
 class Assignment:
     """The partitions of one subscription. Any call may be made from any thread.
 
-    Each `add` begins a new generation of its partition: what was read for an earlier
-    one and not yet handed over is dropped, so that nothing is repeated or reordered.
-    `topic` says of which topic, and is needed only where there are several.
+    Each `add` begins a new generation of its partition: records read for an earlier
+    generation and not yet handed over are dropped, so that nothing is repeated or
+    reordered. `topic` is needed only for a subscription to several topics.
     """
 
     def __init__(
@@ -57,9 +57,9 @@ class Assignment:
     ) -> None:
         """Read this partition too, from `start` on.
 
-        Nothing happens if it is assigned already; `start` is ignored then. InvalidError
+        Does nothing if it is assigned already; `start` is ignored then. InvalidError
         if the topic has no such partition or `start` lies beyond the end, TrimmedError
-        if it is no longer kept, ClosedError after the subscription was closed.
+        if that record is no longer stored, ClosedError after the subscription was closed.
         """
         place = self._place(partition, topic)
         with self._lock:
@@ -75,16 +75,16 @@ class Assignment:
         self._watch.wake()
 
     def remove(self, partition: int, *, topic: TopicName | None = None) -> Offset | None:
-        """Stop reading this partition; what is taken from now on is none of its records.
+        """Stop reading this partition; from now on none of its records is returned.
 
-        Returns the offset that would have come next, from which an `add` continues
+        Returns the offset that would have been next, from which an `add` continues
         without a gap; None if the partition was not assigned.
         """
         place = self._place(partition, topic)
         with self._lock:
             offset = self._cursors.remove(place)
             if offset is not None:
-                # A log that was closed watches nothing any longer.
+                # A closed log has no watches any more.
                 with contextlib.suppress(ClosedError):
                     self._watch.remove(*place)
             return offset
@@ -96,7 +96,7 @@ class Assignment:
             return sorted(place.partition for place in self._cursors if place.topic == wanted)
 
     def position(self, partition: int, *, topic: TopicName | None = None) -> Offset:
-        """Return the offset that comes next; InvalidError if it is not assigned."""
+        """Return the next offset; InvalidError if the partition is not assigned."""
         place = self._place(partition, topic)
         with self._lock:
             if cursor := self._cursors.at(place):
@@ -104,7 +104,7 @@ class Assignment:
         raise InvalidError("this partition is not assigned, add it first", partition=partition)
 
     def places(self) -> list[tuple[TopicPartition, Offset]]:
-        """Return every assigned partition of every topic, with the offset that comes next."""
+        """Return every assigned partition of every topic, with its next offset."""
         with self._lock:
             found = [(place, self._cursors.at(place)) for place in self._cursors]
         return sorted(
@@ -113,7 +113,7 @@ class Assignment:
         )
 
     def shown(self) -> Shown:
-        """Return the offset that comes next in each partition, for a prompt. Takes no lock."""
+        """Return the next offset of each partition, to show at a prompt. Takes no lock."""
         found = {place: self._cursors.at(place) for place in list(self._cursors)}
         pairs = {f"{p.topic.name}/{p.partition}": each.next for p, each in found.items() if each}
         return few_pairs(pairs)
@@ -124,7 +124,7 @@ class Assignment:
     def fault(self, partition: int, *, topic: TopicName | None = None) -> UnavailableError | None:
         """Return why this partition cannot be read at the moment; None if it can.
 
-        Reading is tried again by itself.
+        Reading is retried automatically.
         """
         place = self._place(partition, topic)
         with self._lock:
@@ -132,14 +132,14 @@ class Assignment:
             return None if cursor is None else cursor.fault
 
     def close(self) -> None:
-        """Take no more partitions."""
-        # Without the lock: closing waits for no read, not even for its own.
+        """Accept no more partitions."""
+        # Without the lock: closing must not wait for any read.
         self._is_closed = True
 
     def _place(self, partition: int, topic: TopicName | None) -> TopicPartition:
         wanted = self._topic(topic)
         if (whole(partition) or 0) >= self._topics[wanted]:
-            # It may have been added since.
+            # The partition may have been added since.
             count = max(self._topics[wanted], count_partitions(self._log, wanted))
             self._topics = {**self._topics, wanted: count}
         return checked_place(self._topics, wanted, partition)
@@ -153,7 +153,7 @@ class Assignment:
         if len(found) == 1:
             return found[0]
         raise InvalidError(
-            "say which topic of this subscription is meant",
+            "name the topic of this subscription that is meant",
             topic=name,
             topics=[topic.name for topic in self._topics],
         )
@@ -171,12 +171,12 @@ def checked_place(topics: Mapping[Topic, int], topic: Topic, partition: object) 
 def collapse(
     pairs: Iterable[tuple[TopicPartition, KnownStart]],
 ) -> Mapping[TopicPartition, KnownStart]:
-    """Return each place with its start; InvalidError if one is given two starts."""
+    """Return each partition with its start; InvalidError for two different starts of one."""
     starts: dict[TopicPartition, KnownStart] = {}
     for place, start in pairs:
         if not _is_same(starts.setdefault(place, start), start):
             raise InvalidError(
-                "this partition is given two starts, keep one",
+                "this partition has two starts, keep one",
                 topic=place.topic.name,
                 partition=place.partition,
                 starts=(starts[place], start),
@@ -185,5 +185,5 @@ def collapse(
 
 
 def _is_same(one: object, other: object) -> bool:
-    # What is no start is refused where it is used, and compared with nothing before.
+    # An invalid start is refused where it is used; it must not be compared before.
     return one is other or (isinstance(one, KnownStart) and bool(one == other))

@@ -9,10 +9,10 @@ from strandline.subscriptions.stream import AsyncStream
 
 
 class AsyncConsumer(AsyncFace[Consumer], AsyncStream[Delivery]):
-    """A `Consumer` with calls to be awaited, and `async for`; one task reads at a time.
+    """A `Consumer` for an event loop: `await` its calls, or use `async for`.
 
-    A step that is cancelled loses no delivery. An ack that is cancelled is stored or not;
-    the record may be acked again.
+    One task reads at a time. A cancelled step loses no delivery. A cancelled ack is stored or
+    not; the record may be acked again.
     """
 
     @property
@@ -33,7 +33,7 @@ class AsyncConsumer(AsyncFace[Consumer], AsyncStream[Delivery]):
         max_bytes: int | None = None,
         timeout_s: float | None = None,
     ) -> list[Delivery]:
-        """Return what can be had at once; waits until there is at least one.
+        """Return what is available at once; waits until there is at least one.
 
         As `Consumer.fetch`.
         """
@@ -53,5 +53,5 @@ class AsyncConsumer(AsyncFace[Consumer], AsyncStream[Delivery]):
     lag: Final = off_loop(Consumer.lag)
 
     async def close(self) -> None:
-        """End reading, also for tasks that wait. What is outstanding comes again."""
+        """Close the reader, also for waiting tasks. Outstanding records are delivered again."""
         await to_its_end(self._blocking.close)

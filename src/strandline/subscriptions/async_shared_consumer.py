@@ -10,9 +10,9 @@ from strandline.values.arguments import check_whole
 
 
 class AsyncSharedConsumer(AsyncFace[SharedConsumer], AsyncStream[Delivery]):
-    """A `SharedConsumer` with calls to be awaited, and `async for`; one task reads at a time.
+    """A `SharedConsumer` for an event loop: `await` its calls, or use `async for`.
 
-    A step that is cancelled loses no delivery: the next one has it.
+    One task reads at a time. A cancelled step loses no delivery: the next one returns it.
     """
 
     @property
@@ -26,7 +26,7 @@ class AsyncSharedConsumer(AsyncFace[SharedConsumer], AsyncStream[Delivery]):
         return found[0] if found else None
 
     async def fetch(self, max_records: int = 100, timeout_s: float | None = None) -> list[Delivery]:
-        """Return up to so many deliveries. As `SharedConsumer.fetch`."""
+        """Return up to `max_records` deliveries. As `SharedConsumer.fetch`."""
         most = check_whole("max_records", max_records, 1)
         return await self._blocking._fetch_on_loop(most, timeout_s)
 
@@ -38,5 +38,5 @@ class AsyncSharedConsumer(AsyncFace[SharedConsumer], AsyncStream[Delivery]):
     lag: Final = off_loop(SharedConsumer.lag)
 
     async def close(self) -> None:
-        """End reading, and let other members have what this one holds."""
+        """Close the reader, and release what it holds to other members."""
         await to_its_end(self._blocking.close)

@@ -14,7 +14,7 @@ ItemT = TypeVar("ItemT", bound=Record | FailedRecord | Marker)
 
 
 class AsyncAssignment(AsyncFace[Assignment]):
-    """An `Assignment` with calls to be awaited."""
+    """An `Assignment` for an event loop."""
 
     add: Final = off_loop(Assignment.add)
     remove: Final = off_loop(Assignment.remove)
@@ -28,13 +28,13 @@ class AsyncAssignment(AsyncFace[Assignment]):
 class AsyncSubscription(AsyncFace[Subscription[ItemT]], AsyncStream[ItemT]):
     """A `Subscription` read with `async for` and `await next()`, one task at a time.
 
-    A step that is cancelled loses no record. Waiting blocks no thread. History is read in
-    a thread, a page at a time; what was written a moment ago is read on the loop.
+    A cancelled step loses no record. Waiting blocks no thread. Older records are read in a
+    thread, a page at a time; recently written ones are read on the loop.
     """
 
     @property
     def assignment(self) -> AsyncAssignment:
-        """Which partitions it reads; they may be changed at any time."""
+        """The partitions that it reads; they may be changed at any time."""
         return AsyncAssignment(self._blocking.assignment)
 
     async def __anext__(self) -> ItemT:

@@ -1,4 +1,4 @@
-"""Keys with a dead letter that was neither handled after all nor discarded. See design 0110."""
+"""Keys with a dead letter that is neither handled nor discarded yet. See design 0110."""
 
 import threading
 from itertools import islice
@@ -15,10 +15,10 @@ from strandline.subscriptions.redriving import (
 from strandline.values import InvalidError, Record, Topic
 
 OnDeadLetter = Literal["continue", "block-key"]
-"""Whether later records of the key of a dead letter are delivered, or wait behind it."""
+"""Whether later records with a dead letter's key are delivered, or wait for it."""
 
 _CHOICES: Final = ("continue", "block-key")
-#: How many open letters are read again at each look.
+#: How many open dead letters each look checks for erasure.
 _ERASED_LOOKS: Final = 16
 
 Key = tuple[int, str]
@@ -26,18 +26,18 @@ Key = tuple[int, str]
 
 
 def is_blocking(on_dead_letter: object) -> bool:
-    """Return whether keys wait behind their dead letters; InvalidError for another choice."""
+    """Return whether keys wait for their dead letters; InvalidError for another choice."""
     text = str.__str__(on_dead_letter) if isinstance(on_dead_letter, str) else None
     if text not in _CHOICES:
         raise InvalidError(
-            'on_dead_letter is "continue", or "block-key" to have later records of the key wait',
+            'on_dead_letter is "continue", or "block-key" to make later records of the key wait',
             on_dead_letter=on_dead_letter,
         )
     return text == "block-key"
 
 
 class BlockedKeys:
-    """Which keys of a consumer wait, as the log has it. Thread-safe."""
+    """Which keys of a consumer are blocked, according to the log. Thread-safe."""
 
     def __init__(self, log: Log, topic: Topic, consumer: str, tenant: str | None) -> None:
         self._log = log
@@ -49,10 +49,10 @@ class BlockedKeys:
         self._letters_at = 0
         self._redriven_at: dict[int, int] = {}
         self._open: dict[int, tuple[Key, int]] = {}
-        """By the letter's offset: its key, and its record's offset."""
+        """By the dead letter's offset: its key, and its record's offset."""
         self._by_key: dict[Key, dict[int, int]] = {}
         self._carriers: dict[int, tuple[int, int]] = {}
-        """Where a letter was redriven that is not settled there."""
+        """By dead letter: its redriven record, until that is settled."""
         self._closed: set[int] = set()
 
     def is_blocked(self, record: Record) -> bool:
@@ -62,7 +62,7 @@ class BlockedKeys:
         return self.first_of(record.partition).get(record.key, record.offset) < record.offset
 
     def first_of(self, partition: int) -> dict[str, int]:
-        """Return the blocked keys of a partition, each with its first record that is."""
+        """Return the blocked keys of a partition, each with the offset of its first dead letter."""
         with self._lock:
             return {
                 key: min(letters.values())
@@ -71,13 +71,13 @@ class BlockedKeys:
             }
 
     def look(self) -> None:
-        """Follow what was dead-lettered, redriven and discarded meanwhile. May have to wait."""
+        """Read what was dead-lettered, redriven and discarded since. May have to wait."""
         with self._lock:
             letters = dead_letter_topic(self._log, self._topic)
             if letters is None:
                 return
             redriven = found_redrive_topic(self._log, self._topic)
-            # Before the letters: one that failed again has a new letter by then.
+            # Before the letters: a record that failed again has a new letter by then.
             settled = [] if redriven is None else self._settled(redriven)
             self._close_erased(letters)
             self._read_letters(letters)
@@ -95,7 +95,7 @@ class BlockedKeys:
         return [n for n, (partition, at) in self._carriers.items() if at < cursors[partition]]
 
     def _close_erased(self, letters: Topic) -> None:
-        """Have letters that were erased since block nothing: the next few, in turn."""
+        """Unblock the keys of letters that were erased since; checks a few in each call."""
         low = self._log.marks(letters, 0).low
         for offset in tuple(islice(self._open, _ERASED_LOOKS)):
             if offset >= low and is_erased(*self._log.read(letters, 0, offset, offset + 1)):

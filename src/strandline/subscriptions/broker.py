@@ -11,9 +11,9 @@ from strandline.values.prompt import prompt_text
 
 
 def key_of(topic: TopicName) -> tuple[Tenant | None, str]:
-    """Return a name of the topic, unique in its log as long as no topic is dropped.
+    """Return a key for the topic, unique in its log as long as no topic is dropped.
 
-    Known without a look into the log, at the price of a wake-up too many now and then.
+    Computed without a lookup, so that there may be unnecessary wake-ups now and then.
     """
     if isinstance(topic, Topic):
         return topic.tenant, topic.name
@@ -21,13 +21,13 @@ def key_of(topic: TopicName) -> tuple[Tenant | None, str]:
 
 
 def wanted_topic(topic: object) -> None:
-    """Raise InvalidError unless this is a topic, or None for all."""
+    """Raise InvalidError unless this is a topic, or None for all topics."""
     if topic is not None:
         check_instance("topic", topic, Topic)
 
 
 class Attached(NamedTuple):
-    """One subscription, and how to wake it."""
+    """One subscription, and its wake function."""
 
     live: LiveSubscription
     wake: Callable[[], None]

@@ -1,4 +1,4 @@
-"""A named reader that acks what it has handled, and gets the rest again."""
+"""A named reader that acks the records it has handled, and gets the others again."""
 
 from __future__ import annotations
 
@@ -50,57 +50,55 @@ if TYPE_CHECKING:
     from strandline.subscriptions import AsyncConsumer
 
 FETCH_MAX = 500
-"""How many records a fetch returns at most, unless it says itself."""
+"""How many records a fetch returns at most, by default."""
 
 
 class Consumer(Stream[Delivery]):
-    """Reads a topic from its cursor, which follows what is acked. At least once.
+    """Reads a topic from its cursor, which follows the acks. Delivers at least once.
 
-    Consumers of one name, in any threads, processes and hosts that the log reaches, are one
-    **group**: each is a member, partitions are assigned to them by themselves, and those of
-    one that ends to the others. A member holds a lease, which is renewed while it reads; one
-    that is silent for `lease_s` loses its partitions. What it stores of them later is
-    LeaseLostError, and moves no cursor. With `group=False`, or with `partitions`, a consumer
-    reads exactly what it is given (`assign`): UnavailableError, with the `pid` and `host` of
-    the one that does, if another of its name reads one of them. `on_assignment` is called
-    with `Assigned` and `Revoked`, on another thread.
+    Consumers of one name, in any threads, processes and hosts that the log reaches, form a
+    **group**: each is a member. Partitions are assigned to members automatically, and those of
+    a member that ends go to the others. A member holds a lease and renews it while it reads; a
+    member that is silent for `lease_s` loses its partitions. If it stores anything of them
+    later, that raises LeaseLostError and moves no cursor. With `group=False`, or with
+    `partitions`, a consumer reads exactly the partitions given (`assign`): UnavailableError,
+    with the other reader's `pid` and `host`, if another consumer of its name reads one of them.
+    `on_assignment` is called with `Assigned` and `Revoked`, on another thread.
 
-    A record is outstanding from its delivery until it is acked or dead-lettered. The
-    cursor in the log is the first outstanding one, so a nacked record holds it back while
-    later ones are acked; after a restart everything from the cursor on is delivered again.
-    A partition without a cursor begins at `start`. Cursors are stored before an ack
-    returns; with `commit_every` or `commit_every_s`, after so many acked records or seconds,
-    and by `commit` and `close`: what was acked and not stored is delivered again after a
-    crash.
+    A record is outstanding from its delivery until it is acked or dead-lettered. The cursor in
+    the log is the first outstanding record, so a nacked record stops it while later ones are
+    acked; after a restart everything from the cursor on is delivered again. A partition without
+    a cursor begins at `start`. The cursor is stored before an ack returns; with `commit_every`
+    or `commit_every_s`, after that many acked records or seconds, and by `commit` and `close`:
+    after a crash, records that were acked and not stored are delivered again.
 
-    Deliveries are counted in the log, so that a record which kills its consumer each
-    time becomes a dead letter, too. If several records are in flight (neither acked nor
-    nacked) when a process ends, none of them is known to be the cause: a record that was
-    delivered `deliveries_max` times is delivered once more, alone, and dead-lettered if
-    the process ends again. With None the consumer dead-letters nothing and stores no
-    delays: the caller does, by `attempts`, and calls `begin_alone` before it handles a
-    suspect.
+    Deliveries are counted in the log, so that a record whose handling kills the process each
+    time is dead-lettered, too. If several records are in flight (neither acked nor nacked) when
+    a process ends, it is unknown which of them was the cause: a record that was delivered
+    `deliveries_max` times is delivered once more, alone, and dead-lettered if the process ends
+    again. With None the consumer dead-letters nothing and stores no delays: the caller does so,
+    using `attempts`, and calls `begin_alone` before it handles a suspect.
 
-    `for`, `next` and `fetch` may be mixed, one thread at a time; a step that times out or
-    fails loses no delivery. `ack`, `nack` and `lag` may be called from any thread. `async
-    with` gives an `AsyncConsumer` over this one.
+    `for`, `next` and `fetch` may be mixed, one thread at a time; a step that times out or fails
+    loses no delivery. Any thread may call `ack`, `nack` and `lag`. `async with` gives an
+    `AsyncConsumer` over this one.
 
-    A consumer exists from when this returns: it is listed, and holds retention back in
-    each partition, at `start` until it acks. LATEST is the end at that moment.
+    A consumer exists from when this returns: it is listed, and holds back retention in each
+    partition, at `start` until it acks. LATEST is the end at that moment.
 
-    An event that was appended with `deliver_at` comes once it is due, after those that were
-    appended later and are not. The cursor waits for it; what is acked beyond it is stored with
-    the cursor, and does not come again. So it is with a record that was nacked with a delay.
+    An event that was appended with `deliver_at` is delivered at that time, so after later events
+    that are due earlier. The cursor waits for it; records acked beyond it are stored with the
+    cursor, and are not delivered again. The same holds for a record nacked with a delay.
 
-    With `on_dead_letter="block-key"` the records of a key come one after the other, each once
-    the one before is settled, and those behind a dead letter wait until it was redriven and
-    acked, or discarded. `fetch` returns them singly.
+    With `on_dead_letter="block-key"` the records of a key are delivered one at a time, each after
+    the previous one is settled; those behind a dead letter wait until it is redriven and acked,
+    or discarded. `fetch` returns such records singly.
 
-    With `where`, a predicate as for `subscribe`, only what matches comes; the cursor moves
-    past the rest within POLL_S. A record on which the predicate fails is dead-lettered.
+    With `where`, a predicate as for `subscribe`, only matching records are delivered; the cursor
+    passes the others within POLL_S. A record on which the predicate fails is dead-lettered.
 
-    What was dead-lettered and then redriven (`redrive`) comes as its record again, with
-    its own place and a count that begins at 1, unless `redriven=False`.
+    A dead letter that is redriven (`redrive`) is delivered as its original record, with the
+    original offset and a count that begins at 1, unless `redriven=False`.
     """
 
     def __init__(
@@ -147,7 +145,7 @@ class Consumer(Stream[Delivery]):
         self._deliveries_max = deliveries_max
         parts = consumer_parts(log, whose, settings)
         self.passed_over: Final = parts.passed_over
-        """What `where` has left out since the consumer was opened."""
+        """How many records `where` has left out since the consumer was opened."""
         self._subscription = parts.subscription
         self._counting = parts.counting
         self._lock = parts.counting.lock
@@ -172,9 +170,9 @@ class Consumer(Stream[Delivery]):
     def assign(self, partitions: Iterable[int]) -> None:
         """Read exactly these partitions from now on, new ones from the cursor.
 
-        A member of a group is given no others from then on. What was outstanding in a
-        released one goes to the consumer that reads it next. UnavailableError if another
-        consumer of this name reads one of them. What raises changes nothing.
+        A group member that calls this is assigned no others any more. Outstanding records of a
+        released partition go to the consumer that reads it next. UnavailableError if another
+        consumer of this name reads one of them. If it raises, nothing changes.
         """
         wanted = self._checked(partitions)
         self._subscription.check_open()
@@ -188,9 +186,9 @@ class Consumer(Stream[Delivery]):
     def next(self, timeout_s: float | None = None) -> Delivery | None:
         """Return the next delivery, or None if there is none within `timeout_s`.
 
-        What is due again comes first. UnavailableError when OUTSTANDING_MAX records of
-        a partition are outstanding or wait for an earlier one, and while others are in
-        flight when one of them has to be alone: ack first. Otherwise as
+        Records due again come first. UnavailableError when OUTSTANDING_MAX records of a
+        partition are outstanding or wait for an earlier one, and when a record must be
+        delivered alone while others are in flight: ack first. Otherwise as
         `Subscription.next`. A nack by another thread is noticed within POLL_S.
         """
         found = self._steps.take(timeout_s, None)
@@ -206,11 +204,11 @@ class Consumer(Stream[Delivery]):
         max_bytes: int | None = None,
         timeout_s: float | None = None,
     ) -> list[Delivery]:
-        """Return what can be had at once, in order; waits until there is at least one.
+        """Return what is available at once, in order; waits until there is at least one.
 
-        An empty list if there is none within `timeout_s`. The first comes whatever its
-        size, and no other that would exceed `max_bytes`. What was delivered before comes by
-        itself. Raises as `next`.
+        An empty list if there is none within `timeout_s`. The first is returned whatever its
+        size, further ones only while they fit into `max_bytes`. A record that was delivered
+        before is returned alone. Raises as `next`.
         """
         return self._steps.take(timeout_s, _limits(max_records, max_bytes))
 
@@ -226,28 +224,28 @@ class Consumer(Stream[Delivery]):
     def ack(
         self, records: Record | Delivery | Iterable[Record | Delivery], *, up_to: bool = False
     ) -> Offset | Mapping[Partition, Offset]:
-        """The record is handled, or each of these; with `up_to`, everything before it, too.
+        """Mark the record, or each of these, as handled; with `up_to`, everything before it, too.
 
-        Returns the cursor, of several records that of each partition. It is stored then,
-        unless the consumer commits later. Again is no error; InvalidError for a record that
-        was not delivered here, LeaseLostError for one of a partition that this member has
-        lost. What raises changes nothing: the record is still outstanding. Of several, what was
-        redriven is acked after the others: if that raises, they are acked, and a note of the
-        error says so. Pass the same records again then.
+        Returns the cursor; for several records, the cursor of each partition. It is stored when
+        this returns, unless the consumer commits later. A repeated ack is no error.
+        InvalidError for a record that was not delivered here, LeaseLostError for one of a
+        partition that this member has lost. If it raises, the records are still outstanding,
+        except that redriven records are acked after all others: if that fails, a note of the
+        error says that the others are acked. Pass the same records again in both cases.
         """
         if isinstance(records, Record | Delivery) or not isinstance(records, Iterable):
             return self._settlement.ack(records, up_to=check_flag("up_to", up_to))
         return self._settlement.ack_many([*check_items("records", records)])
 
     def commit(self) -> Mapping[Partition, Offset]:
-        """Store what was acked so far, durable then; return the cursors that have moved."""
+        """Store what was acked so far, durably; return the cursors that have moved."""
         return self._acks.commit()
 
     def nack(self, record: Record | Delivery, *, delay_s: float = 0.0, reason: str = "") -> bool:
-        """Have the record delivered again after `delay_s`, or dead-lettered after the last try.
+        """Have the record delivered again after `delay_s`, or dead-letter it after the last try.
 
-        A delay is stored before this returns, and outlives this process. Returns whether it
-        was dead-lettered; it is acked then. InvalidError if it is not outstanding,
+        A delay is stored before this returns, and outlives this process. Returns whether the
+        record was dead-lettered, and so acked. InvalidError if it is not outstanding,
         LeaseLostError as for `ack`.
         """
         found = record_of(record)
@@ -262,7 +260,7 @@ class Consumer(Stream[Delivery]):
             allowed = self._deliveries_max
             is_delayed = outstanding.is_delayed(found.offset)
         if allowed is None or is_delayed or charged < allowed:
-            # A caller that has to keep an order retries first what the process before has failed.
+            # A caller that keeps an order first retries what the previous process has failed.
             is_stored = allowed is not None
             self._waiting.delay(outstanding, found, delay_s, is_stored=is_stored)
             return False
@@ -270,7 +268,7 @@ class Consumer(Stream[Delivery]):
         return True
 
     def dead_letter(self, record: Record | Delivery, *, reason: str = "") -> None:
-        """Dead-letter the record, however often it was delivered; it is acked then.
+        """Dead-letter and ack the record, however often it was delivered.
 
         InvalidError if it is not outstanding, LeaseLostError as for `ack`.
         """
@@ -285,32 +283,32 @@ class Consumer(Stream[Delivery]):
         self._dead_letters.dead_letter(outstanding, found, count, reason)
 
     def attempts(self, record: Record | Delivery) -> Attempts:
-        """Return how the deliveries of an outstanding record before this one have ended."""
+        """Return how the earlier deliveries of an outstanding record have ended."""
         with self._lock:
             return self._settlement.of(record).attempts(record_of(record).offset)
 
     def holds(self, record: Record | Delivery) -> bool:
         """Whether the record is outstanding, and no other member can have its partition.
 
-        Asks no log: call it before an effect that cannot be undone.
+        Does not read the log: call it before an effect that cannot be undone.
         """
-        # In the child of a fork the lease is still the parent's.
+        # In a forked child the lease still belongs to the parent.
         return os.getpid() == self._pid and self._settlement.holds(record)
 
     def begin_alone(self, record: Record | Delivery) -> None:
-        """Count that the record is handled from now on, and no other. Written on return."""
+        """Record, before this returns, that this record and no other is handled from now on."""
         self._settlement.check_held(record)
         self._counting.begin_alone(record_of(record))
 
     def hand_back(self, handled: Iterable[Record | Delivery] = ()) -> None:
-        """Uncount deliveries that were never handled, at an orderly end: all but these."""
+        """At an orderly end, uncount deliveries that were never handled: all except these."""
         self._counting.hand_back(handled)
 
     def seek(self, partition: int, offset: int) -> None:
-        """Go to `offset`, forwards or back, and drop what is outstanding there.
+        """Move to `offset`, forwards or back, and drop what is outstanding there.
 
-        Deliveries are counted again. In a group only the member that holds the partition
-        may: LeaseLostError for others.
+        Delivery counts start over. In a group only the member that holds the partition may do
+        this: LeaseLostError for others.
         """
         partition, offset = check_whole("partition", partition), check_whole("offset", offset)
         self._subscription.check_open()
@@ -328,7 +326,7 @@ class Consumer(Stream[Delivery]):
             self._deliveries.enter(partition, offset, generation)
 
     def lag(self) -> Mapping[Partition, int]:
-        """Return for each assigned partition how many records are not acked."""
+        """Return the number of records that are not acked, for each assigned partition."""
         highs = {n: self._log.marks(self._topic, n).high for n in self._counting.floors()}
         return self._counting.unsettled(highs)
 
@@ -340,9 +338,9 @@ class Consumer(Stream[Delivery]):
         )
 
     def close(self) -> None:
-        """End reading, also for a thread that waits. What is outstanding is delivered again.
+        """Close the reader, also for a waiting thread. Outstanding records are delivered again.
 
-        What was acked is stored, and the partitions are another member's to take at once.
+        Acks are stored, and other members can take the partitions at once.
         """
         self._subscription.close()
         self._redriven.close()

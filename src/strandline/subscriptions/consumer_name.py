@@ -1,4 +1,4 @@
-"""Which consumer is meant: by its topic, its name, and whose it is."""
+"""Identifies a consumer: topic, name and tenant."""
 
 from typing import NamedTuple
 
@@ -7,14 +7,14 @@ from strandline.values import Tenant, Topic
 
 
 class ConsumerName(NamedTuple):
-    """One consumer of a topic: each of its members has the same."""
+    """One consumer of a topic; the same for all its members."""
 
     topic: Topic
     name: str
     tenant: Tenant | None
-    """As it was passed: None in a topic of a tenant stands for that one."""
+    """The argument: None in a tenant's topic stands for that tenant."""
 
     @property
     def owner(self) -> Tenant | None:
-        """Whose consumer it is."""
+        """The consumer's tenant."""
         return owner(self.topic, self.tenant)

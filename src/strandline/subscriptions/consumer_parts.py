@@ -1,4 +1,4 @@
-"""What a consumer is put together from, and the settings that its parts share."""
+"""The parts of a consumer, and the settings that they share."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -46,7 +46,7 @@ class ConsumerSettings:
 
 
 class ConsumerParts(NamedTuple):
-    """The parts of one consumer. None of them refers to the consumer itself."""
+    """The parts of one consumer. None of them references the consumer itself."""
 
     subscription: Subscription[Record | FailedRecord]
     counting: Counting
@@ -152,16 +152,16 @@ def _membership(log: Log, whose: ConsumerName, settings: ConsumerSettings) -> Me
 
 
 def _lease_clock(log: Log, settings: ConsumerSettings) -> Clock:
-    # Leases are counted by the log's clock, as everything that is stored.
+    # Leases use the log's clock, as does everything that is stored.
     return settings.clock or parts_of(log).clock
 
 
 def checked_lease(lease_s: float) -> float:
-    """Return the time of a lease; InvalidError for one that cannot be renewed in time."""
+    """Return the lease time; InvalidError if it is too short to be renewed."""
     seconds = check_seconds("lease_s", lease_s)
     if seconds < LEASE_S_MIN:
         raise InvalidError(
-            "a lease must last longer than the store takes to renew it, pass a longer lease_s",
+            "a lease must last longer than the store takes to renew it, use a longer lease_s",
             lease_s=lease_s,
             least=LEASE_S_MIN,
         )
@@ -171,7 +171,7 @@ def checked_lease(lease_s: float) -> float:
 def checked_watcher(
     on_assignment: Callable[[AssignmentEvent], object] | None,
 ) -> Callable[[AssignmentEvent], object] | None:
-    """Return what is called with events; InvalidError for what cannot be called."""
+    """Return the function to call with events; InvalidError if it is not callable."""
     if on_assignment is None or callable(on_assignment):
         return on_assignment
     raise InvalidError(
@@ -180,7 +180,7 @@ def checked_watcher(
 
 
 def checked_start(start: Start | StartName | datetime) -> Start | datetime:
-    """Return the start; that of a name if it is text."""
+    """Return the start, parsed if it is text."""
     return (
         start if isinstance(start, datetime) else check_choice("start", start, Start, "a datetime")
     )
@@ -195,4 +195,4 @@ def _is_screened(log: Log, topic: Topic, settings: ConsumerSettings) -> bool:
 
 
 def _expect_nothing() -> None:
-    """Nothing is redriven to this consumer."""
+    """Nothing can be redriven to this consumer."""

@@ -1,4 +1,4 @@
-"""From a call of `log.consumer` to the consumer that its options fit."""
+"""Opens the kind of consumer that the options of `log.consumer` ask for."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -12,17 +12,17 @@ from strandline.values.arguments import check_options
 
 _OF_GROUPS: Final = {
     "partitions": "its members share the records of all partitions",
-    "group": "its members are one by their name",
+    "group": "its members are identified by the consumer's name",
     "on_assignment": "its members hold no partitions",
-    "lease_s": "say with visibility_s for how long a delivery is its member's",
+    "lease_s": "use visibility_s to set how long a member has a delivery",
     "commit_every": "an ack is stored at once, pass many records in one call",
     "commit_every_s": "an ack is stored at once, pass many records in one call",
-    "read_ahead": "say with the max_records of fetch how many are delivered together",
+    "read_ahead": "use the max_records of fetch to set how many are delivered together",
 }
 
 _OF_QUEUES: Final = {
-    "visibility_s": "pass shared=True for a work queue, or lease_s for a group",
-    "order": "pass shared=True for a work queue; a group keeps the order of each partition",
+    "visibility_s": "use shared=True for a work queue, or lease_s for a group",
+    "order": "use shared=True for a work queue; a group keeps the order of each partition",
 }
 
 

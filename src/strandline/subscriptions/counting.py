@@ -1,4 +1,4 @@
-"""Counts a consumer's deliveries in the log, each before it is made. See design 0071."""
+"""Counts a consumer's deliveries in the log, before each is made. See design 0071."""
 
 import contextlib
 import threading
@@ -15,13 +15,13 @@ from strandline.values.arguments import check_items
 
 AHEAD_MIN: Final = 8
 AHEAD_MAX: Final = 64
-"""How many deliveries are counted ahead at most."""
+"""How many deliveries may be counted ahead."""
 
 
 class Counting:
-    """What is outstanding in each partition, and the notes of it.
+    """The outstanding records of each partition, and the notes that store their counts.
 
-    For any thread. `lock` guards what is outstanding, and is never held during I/O.
+    Any thread may use it. `lock` guards the outstanding records, and is never held during I/O.
     """
 
     def __init__(self, log: Log, whose: ConsumerName, deliveries_max: int | None) -> None:
@@ -33,21 +33,21 @@ class Counting:
         self._notes = DeliveryCounts(log, *whose)
         self._noting = threading.Lock()
         self._isolated: tuple[Outstanding, int] | None = None
-        """The record in flight that has to be alone, unless it was settled meanwhile."""
+        """The record in flight that must be alone; it may have been settled meanwhile."""
 
     def enter(self, partition: int, floor: Offset, generation: int = 0) -> None:
-        """Begin to count in a partition, from what earlier processes have noted."""
+        """Start counting in a partition, from the notes of earlier processes."""
         outstanding = Outstanding(floor, self._notes.load(partition, floor), generation)
         with self.lock:
             self.outstanding[partition] = outstanding
 
     def restart(self, partition: int, floor: int, generation: int = 0) -> None:
-        """Drop all counts of a partition, whose cursor is at `floor`."""
+        """Drop all counts of a partition whose cursor is at `floor`."""
         with self._noting:
             self._notes.restart(partition, floor, generation)
 
     def floors(self) -> dict[Partition, Offset]:
-        """Return the first record of each partition that is not settled."""
+        """Return the first unsettled offset of each partition."""
         with self.lock:
             return {Partition(n): each.floor for n, each in self.outstanding.items()}
 
@@ -61,13 +61,13 @@ class Counting:
             }
 
     def check_room(self) -> None:
-        """Raise UnavailableError unless one more record of each partition may be given."""
+        """Raise UnavailableError unless each partition may have one more outstanding record."""
         with self.lock:
             for partition, outstanding in self.outstanding.items():
                 outstanding.check_room(partition)
 
     def check_alone(self, record: Record, allowed: int) -> None:
-        """Raise UnavailableError while the record, or one in flight, has to be alone."""
+        """Raise UnavailableError if this record, or one in flight, must be delivered alone."""
         with self.lock:
             outstanding = self.outstanding[record.partition]
             in_flight = self._in_flight_besides(record)
@@ -75,7 +75,7 @@ class Counting:
             if in_flight and (must_be_alone or self._is_one_isolated()):
                 raise UnavailableError(
                     "a record that was in flight when processes ended is delivered alone: ack or"
-                    " nack what was delivered before you take the next one",
+                    " nack the others before you take the next one",
                     partition=record.partition,
                     offset=record.offset,
                     in_flight=in_flight,
@@ -84,16 +84,16 @@ class Counting:
                 self._isolated = outstanding, record.offset
 
     def count(self, record: Record) -> None:
-        """Count a delivery that is about to be made, which may be the end of this process.
+        """Count a delivery that is about to be made, whose handling may kill this process.
 
-        As many first deliveries as are in flight, or AHEAD_MIN, are counted ahead in the
-        same note.
+        The same note counts further first deliveries ahead: as many as are in flight, at
+        least AHEAD_MIN.
         """
         outstanding = self.outstanding[record.partition]
         with self.lock:
             in_flight = self._in_flight_besides(record)
             is_reserved = outstanding.is_reserved(record.offset)
-            # A caller that isolates suspects takes records ahead and decides itself which is alone.
+            # A caller that isolates suspects reads ahead, and decides itself which record is alone.
             is_alone = False
             if self._deliveries_max is not None:
                 is_alone = not in_flight and not is_reserved
@@ -110,12 +110,12 @@ class Counting:
 
     @property
     def is_one_isolated(self) -> bool:
-        """Whether a record is in flight that has to be alone."""
+        """Whether a record is in flight that must be alone."""
         with self.lock:
             return self._is_one_isolated()
 
     def count_many(self, by_partition: Mapping[int, Sequence[int]]) -> None:
-        """Count first deliveries that are about to be made together, each partition in one note."""
+        """Count first deliveries about to be made together, with one note for each partition."""
         with self.lock:
             is_alone = False
             if self._deliveries_max is not None:
@@ -130,7 +130,7 @@ class Counting:
         self._note_all()
 
     def begin_alone(self, record: Record) -> None:
-        """Count a delivery whose record is handled from now on, and no other."""
+        """Count a delivery whose record, and no other, is handled from now on."""
         with self.lock:
             for each in self.outstanding.values():
                 each.share()
@@ -140,14 +140,14 @@ class Counting:
         self._note_all()
 
     def hand_back(self, handled: Iterable[Record | Delivery]) -> None:
-        """Uncount what is in flight and was never handled: all but these."""
+        """Uncount deliveries in flight that were never handled: all except these."""
         offsets: dict[int, list[int]] = {}
         for each in check_items("handled", handled):
             record = record_of(each)
             offsets.setdefault(record.partition, []).append(record.offset)
         with self.lock:
             for partition, outstanding in self.outstanding.items():
-                # An orderly end is not charged to any record.
+                # An orderly end is no record's fault.
                 outstanding.share()
                 outstanding.withdraw(offsets.get(partition, ()))
         self.release()
@@ -165,7 +165,7 @@ class Counting:
             self.release()
 
     def release_partition(self, partition: int) -> None:
-        """Uncount what was counted ahead in one partition, which another process reads next."""
+        """Uncount what was counted ahead in one partition: another process reads it next."""
         with self.lock:
             outstanding = self.outstanding.get(partition)
             if outstanding is not None:
@@ -174,8 +174,8 @@ class Counting:
             self.note(partition)
 
     def note(self, partition: int, reserved_end: int = 0) -> None:
-        """Store what the consumer's next process needs of a partition."""
-        # One at a time: the last note has to be the latest.
+        """Store what the consumer's next process needs to know of a partition."""
+        # One thread at a time: the last note must be the latest.
         with self._noting:
             with self.lock:
                 outstanding = self.outstanding.get(partition)
@@ -184,7 +184,7 @@ class Counting:
                 outstanding.reserve(reserved_end)
                 runs = outstanding.first_runs()
                 kept = outstanding.worth_keeping(runs)
-                # Not the floor: a crash before that is stored would look like a seek back.
+                # Not the floor: after a crash before it is stored, it would look like a seek back.
                 cursor, generation = outstanding.stored, outstanding.generation
                 outstanding.is_noted = True
             try:

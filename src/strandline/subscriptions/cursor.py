@@ -1,16 +1,16 @@
 """The cursor: a pure state machine that turns hints and offsets into reads and deliveries.
 
 Invariant: a cursor delivers exactly start, start + 1, start + 2, … of its partition, and
-nothing once it has been removed. It holds because
+nothing after its removal. It holds because
 
 - `next` moves in one place, `deliver`, by one, for the record that is handed over;
 - `end` decides when to read and never what: a hint that is lost, late, repeated or
-  wrong costs time only;
-- a cursor that has caught up needs nothing once it has delivered all that was hinted:
-  a watch hints at whatever comes later, and a look is requested from time to time, so
-  a hint that never came is made up for;
+  wrong only costs time;
+- a cursor that has caught up needs nothing after it delivered everything hinted: a watch
+  hints at later records, and the end is looked up from time to time in case a hint was
+  lost;
 - a cursor is one generation of its partition: adding the partition again makes another
-  cursor, and what was read for one is never delivered by another.
+  cursor, and records read for one are never delivered by another.
 
 There is no I/O here: ends and offsets go in, needs come out.
 """
@@ -35,20 +35,20 @@ class Need(Enum):
     """What a cursor needs next."""
 
     EMIT_MARKER = auto()
-    """Its marker delivered."""
+    """To have its marker delivered."""
     READ = auto()
-    """A page from `next` on."""
+    """To have a page read, from `next` on."""
     LOOK = auto()
-    """The store's word on where the partition ends."""
+    """To have the partition's end read from the store."""
     NOTHING = auto()
 
 
-# Members of an enumeration are slow to look up.
+# Looking up an enumeration's members is slow.
 _EMIT_MARKER, _READ, _LOOK, _NOTHING = Need
 
 
 class Cursor:
-    """Where one generation of one partition goes on, and how far it may."""
+    """The position of one generation of one partition, and its known end."""
 
     __slots__ = (
         "_behind_max",
@@ -76,7 +76,7 @@ class Cursor:
         self._is_sure = False
         self._has_caught_up = False
         self.markers: deque[Marker] = deque()
-        """What is to be said before the record at `next`, oldest first."""
+        """The markers due before the record at `next`, oldest first."""
 
     @property
     def need(self) -> Need:
@@ -89,19 +89,19 @@ class Cursor:
 
     @property
     def is_at_tail(self) -> bool:
-        """Whether what it reads next was written a moment ago, and is a page at most."""
+        """Whether the records to read next are recent, and at most one page."""
         return self._has_caught_up
 
     def hint(self, end: int) -> None:
-        """Note that the partition ends at `end` if that is later, else look."""
+        """Note that the partition ends at `end` if that is later; otherwise request a look."""
         if end > self.end:
             self._reach(end)
         else:
-            # A hint of a known end is a reason to look: a topic that was dropped hints once more.
+            # A hint of a known end must cause a look: a dropped topic sends one more hint.
             self._is_sure = False
 
     def look(self, end: int) -> None:
-        """Know that the partition ends at `end`, whatever the hints said."""
+        """Set the end to `end`, which was read from the store."""
         self._reach(max(end, self.next))
         self._is_sure = True
         if self.next == self.end and not self._has_caught_up:
@@ -113,32 +113,32 @@ class Cursor:
         self._is_sure = False
 
     def find_nothing(self) -> None:
-        """A read returned nothing: the hint was wrong, look at the store."""
+        """A read returned nothing, so the hint was wrong: look at the store."""
         self.end = self.next
         self._is_sure = False
 
     def deliver(self, offset: int) -> None:
-        """Hand over the record at `offset`, which is the next one, once all markers are."""
+        """Deliver the record at `offset`, which must be the next; all markers come first."""
         assert not self.markers
         assert offset == self.next, f"a log gave {offset} where {self.next} was read"
         self.next = Offset(offset + 1)
         self.end = max(self.end, self.next)
 
     def deliver_many(self, count: int) -> None:
-        """Hand over so many records, the next ones, once all markers are."""
+        """Deliver the next `count` records; all markers come first."""
         assert not self.markers
         self.next = Offset(self.next + count)
         self.end = max(self.end, self.next)
 
     def pass_over(self, end: int) -> None:
-        """Move on to `end` without handing over what is before it, once all markers are."""
+        """Move to `end` without delivering the records before it; all markers come first."""
         assert not self.markers
         assert end >= self.next, f"a cursor at {self.next} does not go back to {end}"
         self.next = Offset(end)
         self.end = max(self.end, self.next)
 
     def emit_marker(self) -> Marker:
-        """Hand over the oldest marker."""
+        """Return the oldest marker, and remove it."""
         return self.markers.popleft()
 
     def _reach(self, end: int) -> None:
@@ -150,10 +150,10 @@ class Cursor:
 
 
 class Cursors:
-    """The cursors of a subscription, each in its turn.
+    """The cursors of a subscription, served in turn.
 
-    A cursor that needs something is queued, or is being served by the thread that took it from
-    the queue; so a step costs the same for one partition and for thousands.
+    A cursor that needs something is in the queue, or is being served by the thread that took it
+    from there; so a step costs the same for one partition and for thousands.
     """
 
     def __init__(self, *, behind_max: int) -> None:
@@ -171,14 +171,14 @@ class Cursors:
         return len(self._cursors)
 
     def add(self, place: TopicPartition, start: Offset, end: Offset) -> None:
-        """Begin a new generation of `place` at `start`; it ended at `end` a moment ago."""
+        """Begin a new generation of `place` at `start`; `end` was the end a moment ago."""
         cursor = Cursor(place, start, self._behind_max)
         cursor.look(end)
         self._cursors[place] = cursor
         self.queue(cursor)
 
     def remove(self, place: TopicPartition) -> Offset | None:
-        """End the present generation, and return what it would have delivered next."""
+        """End the current generation, and return the offset that it would have delivered next."""
         cursor = self._cursors.pop(place, None)
         if cursor is None:
             return None
@@ -186,39 +186,39 @@ class Cursors:
         return cursor.next
 
     def only(self) -> Cursor | None:
-        """Return the only cursor, if there is one only."""
+        """Return the cursor if there is exactly one."""
         return next(iter(self._cursors.values())) if len(self._cursors) == 1 else None
 
     def at(self, place: TopicPartition) -> Cursor | None:
-        """Return the cursor of the present generation, if there is one."""
+        """Return the cursor of the current generation, if there is one."""
         return self._cursors.get(place)
 
     def hint(self, place: TopicPartition, end: int) -> None:
-        """Pass a hint on to its cursor, if there still is one."""
+        """Pass a hint to its cursor, if there still is one."""
         if cursor := self._cursors.get(place):
             cursor.hint(end)
             self.queue(cursor)
 
     def doubt(self) -> None:
-        """Have every cursor look before it rests."""
+        """Have every cursor look at the store before it waits."""
         for cursor in self._cursors.values():
             cursor.doubt()
             self.queue(cursor)
 
     def queue(self, cursor: Cursor) -> None:
-        """Let the cursor have its turn, after those that wait already."""
-        # Here and in `turn`, an interrupt in between queues it twice, which does no harm.
+        """Queue the cursor behind those that wait already."""
+        # Here and in `turn`, an interrupt in between may queue it twice, which is harmless.
         if not cursor.is_queued:
             self._queue.append(cursor)
             cursor.is_queued = True
 
     def put_back(self, cursor: Cursor) -> None:
-        """Have the turn that was just taken be the next one again."""
+        """Put the cursor that was just taken back at the front of the queue."""
         self._queue.appendleft(cursor)
         cursor.is_queued = True
 
     def turn(self) -> Cursor | None:
-        """Take the next cursor that needs something, if one does."""
+        """Take the next cursor that needs something, if there is one."""
         while self._queue:
             cursor = self._queue[0]
             cursor.is_queued = False

@@ -1,4 +1,4 @@
-"""Where records go that a consumer could not handle: an event topic beside their own."""
+"""Dead letters: records that a consumer could not handle, in a topic beside their own."""
 
 import base64
 from collections.abc import Callable
@@ -15,13 +15,13 @@ from strandline.values import Event, InvalidError, Offset, Record, Topic, check_
 from strandline.values.internal_topics import DEAD_LETTERS_PREFIX, REDRIVEN_PREFIX
 
 REDRIVEN_HEADER: Final = "strandline.dead_letter"
-"""Which dead letter a record of the redrive topic redrives."""
+"""The header of a redriven record with the offset of its dead letter."""
 
 
 def dead_letter_topic_name(topic: Topic) -> str:
-    """Return the name of the dead-letter topic; InvalidError if it would be no name.
+    """Return the name of the dead-letter topic; InvalidError if that would be no valid name.
 
-    It is an internal one, which a log that is open for consuming may create, too.
+    It is an internal topic, which a log in the mode `consume` may create, too.
     """
     return check_topic_name(f"{DEAD_LETTERS_PREFIX}{topic.name}", internal=True)
 
@@ -35,24 +35,24 @@ def append_dead_letter(
     reason: str,
     redrive: int | None = None,
 ) -> Offset:
-    """Append the record to the dead-letter topic, once however often this is called.
+    """Append the record to the dead-letter topic, once, however often this is called.
 
     Once for each `redrive`, a number that distinguishes the redrives of the record; and once
-    more where the dead letter of before was redriven, which is over.
+    more if its previous dead letter was redriven, and so is done with.
 
-    It is as durable as the log can make it when this returns where it is, since the
-    consumer's cursor passes the original next.
+    When this returns, it is as durable as the log can make it, because the consumer's cursor
+    passes the original next.
 
     An event keeps its kind, payload, key, headers and time. Bytes, and a batch as an
     Arrow stream, become the payload in base64, with the kind `dead_letter`. Headers that
-    begin with `strandline.` say where it came from and why.
+    begin with `strandline.` record its origin and the reason.
     """
     topic, name, tenant = consumer
     letters = log.create_topic(dead_letter_topic_name(topic), tenant=topic.tenant, internal=True)
     identity = f"{topic.id}/{record.partition}/{record.offset}/{name}"
     if redrive is not None:
         identity = f"{identity}/{redrive}"
-    # In a shared topic, consumers of one name may be those of several tenants.
+    # In a shared topic, several tenants may have consumers of the same name.
     whose = None if tenant == topic.tenant else tenant
     if whose is not None:
         identity = f"{identity}/{whose}"
@@ -76,17 +76,17 @@ def append_dead_letter(
         )
         if not receipt.is_repeat or receipt.offset not in redriven_letters(log, topic):
             return receipt.offset
-        # It was handled since, and its consumer put back to before it.
+        # It was handled since, and then its consumer was moved back before it.
         identity = f"{identity}/after/{receipt.offset}"
 
 
 def redrive_topic_name(topic: Topic) -> str:
-    """Return the name of the topic by which the consumers of a topic get dead letters."""
+    """Return the name of the topic through which a topic's consumers get redriven letters."""
     return check_topic_name(f"{REDRIVEN_PREFIX}{topic.name}", internal=True)
 
 
 def found_topic(log: Log, topic: Topic, name: str) -> Topic | None:
-    """Return the topic of this name that lies beside another, if there is one."""
+    """Return the topic of this name with the same tenant, if there is one."""
     try:
         return log.topic(name, tenant=topic.tenant)
     except InvalidError:
@@ -94,7 +94,7 @@ def found_topic(log: Log, topic: Topic, name: str) -> Topic | None:
 
 
 def redriven_letters(log: Log, topic: Topic) -> set[int]:
-    """Return which dead letters of a topic were redriven, by their offsets."""
+    """Return the offsets of the dead letters of a topic that were redriven."""
     redriven = found_topic(log, topic, redrive_topic_name(topic))
     if redriven is None:
         return set()
@@ -144,19 +144,19 @@ class DeadLettering:
         self._counting = counting
         self._acks = acks
         self._expect = expect
-        """Called once there is something that may be redriven."""
+        """Called once there is a dead letter that may be redriven."""
         self.on_letter: Callable[[], None] = _ignore_letter
         """Called when a dead letter is written, before its record is settled."""
 
     def dead_letter(self, waiting: Outstanding, record: Record, count: int, reason: str) -> None:
-        """Dead-letter a record that was delivered so often; it is acked then."""
+        """Dead-letter and ack a record, with its number of deliveries."""
         append_dead_letter(self._log, self._whose, record, deliveries=count, reason=reason)
-        # Before those that wait for the record are examined again.
+        # Before records that wait for this one are examined again.
         self.on_letter()
         with self._counting.lock:
             waiting.take_on(record.offset)
         self._acks.settle(record.partition, waiting, [record.offset])
-        # A later seek back to it delivers it again, with a new count.
+        # If the cursor is moved back later, it is delivered again with a new count.
         self._counting.note(record.partition)
         self._expect()
 

@@ -1,8 +1,8 @@
-"""From records that were read to deliveries: one at a time, or as many as there are.
+"""Turns records that were read into deliveries: one at a time, or as many as available.
 
-What is on its way is a record that was found, then the delivery made of it; what is gathered
-are records that will be delivered together. Whatever breaks a step off leaves both where they
-are, for the next step to take up.
+A step's intermediate results are kept: first a record that was found, then the delivery made
+of it, or gathered records that will be delivered together. If a step is interrupted, the next
+one continues from them.
 """
 
 import threading
@@ -27,7 +27,7 @@ from strandline.values import Record, Topic
 ItemT = TypeVar("ItemT")
 
 DeadLetter = Callable[[Outstanding, Record, int, str], None]
-"""Dead-letters a record that was delivered so often, for this reason."""
+"""Dead-letters a record, with its number of deliveries and a reason."""
 
 
 class FetchLimits(NamedTuple):
@@ -38,9 +38,9 @@ class FetchLimits(NamedTuple):
 
 
 class Deliveries:
-    """The records of one consumer between the log and its caller.
+    """The records of one consumer, between the log and its caller.
 
-    One thread takes at a time; partitions are entered and left from any thread.
+    One thread takes deliveries at a time; any thread may add and remove partitions.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Deliveries:
         self._lock = counting.lock
         self._outstanding = counting.outstanding
         self._subscription = subscription
-        self._take_nowait = subscription._take_nowait  # noqa: SLF001 - A step that both faces share.
+        self._take_nowait = subscription._take_nowait  # noqa: SLF001 - Shared by both faces.
         self._passed_over = passed_over
         self._waiting = waiting
         self._clock = clock
@@ -72,20 +72,20 @@ class Deliveries:
         self._on_its_way: Record | FailedRecord | Delivery | None = None
         self._gathered: deque[Record] = deque()
         self._taken: deque[Record | FailedRecord] = deque()
-        """Read, and after what is gathered."""
+        """Records that were read, and come after the gathered ones."""
         self._made: deque[Delivery] = deque()
-        """Of what was gathered, until it is taken."""
+        """Deliveries made of gathered records, until they are taken."""
 
     # --- partitions ---
 
     def enter(self, partition: int, start: int, generation: int) -> None:
-        """Deliver this partition too, from `start` on."""
-        # In one step for who takes: a record of a partition that is not counted is dropped.
+        """Deliver this partition, too, from `start` on."""
+        # Atomic for the taker: a record of a partition that is not counted is dropped.
         with self._preparing:
             self._waiting.enter(partition, start, generation)
 
     def stop(self, partition: int) -> None:
-        """Deliver no more of this partition; what was delivered stays outstanding."""
+        """Deliver no more of this partition; delivered records stay outstanding."""
         with self._preparing:
             self._waiting.leave(partition)
             item = self._on_its_way
@@ -97,13 +97,13 @@ class Deliveries:
             _keep(self._made, lambda each: each.record.partition != partition)
 
     def leave(self, partition: int) -> None:
-        """Forget this partition."""
+        """Remove this partition completely."""
         self.stop(partition)
         with self._lock:
             self._outstanding.pop(partition, None)
 
     def is_drained(self, partition: int) -> bool:
-        """Whether everything that was delivered of a partition is settled or has failed."""
+        """Whether all deliveries of a partition are settled or have failed."""
         with self._lock:
             outstanding = self._outstanding.get(partition)
             return outstanding is None or not outstanding.in_flight()
@@ -111,14 +111,14 @@ class Deliveries:
     # --- one at a time ---
 
     def put(self, record: Record | FailedRecord | None) -> None:
-        """Have the record on its way; None after a wait in which there was none."""
+        """Set the found record; None after a wait without one."""
         self._on_its_way = record
         if record is None:
             with self._preparing:
                 self._passed_over.follow(self._subscription.assignment)
 
     def take(self) -> Delivery | None:
-        """Return the delivery that is made, if one is."""
+        """Return the delivery that was made, if there is one."""
         if self._made:
             return self._made.popleft()
         made = self._on_its_way
@@ -128,7 +128,7 @@ class Deliveries:
         return made
 
     def find(self) -> bool:
-        """Return whether a record is on its way, after a look at what is due again."""
+        """Return whether a record was found; looks first at those that are due again."""
         if self._waiting.paused:
             self._read_on()
         if self._on_its_way is None:
@@ -147,18 +147,18 @@ class Deliveries:
 
     async def find_on_loop(self, calls: CallsInTurn) -> bool:
         """Do the same on the running event loop."""
-        # Invariant: what is due is removed only once it is on its way.
+        # Invariant: a due record is removed from its queue only once it is set as found.
         has_more = self._gathered or self._taken or self._waiting.paused
         if self._waiting.first() is None and not has_more:
             return self.find()
         return await calls.make(self._find_in_turn)
 
     def prepare(self) -> None:
-        """Make a delivery of the record on its way, or dead-letter it. May have to wait."""
+        """Make a delivery of the found record, or dead-letter it. May have to wait."""
         with self._preparing:
             found = self._on_its_way
             if found is None or isinstance(found, Delivery):
-                # A step that was cancelled has got so far after all.
+                # A step that was cancelled has done this already.
                 return
             record = _record(found)
             outstanding = self._outstanding.get(record.partition)
@@ -191,14 +191,14 @@ class Deliveries:
             self._on_its_way = self._deliver(outstanding, record)
 
     def wait_s(self, deadline: float | None) -> float:
-        """Return how long it may wait: until something is due, the next look, or the deadline."""
+        """Return how long to wait: until a record is due, the next look, or the deadline."""
         now = self._clock.monotonic()
         end = now + POLL_S if deadline is None else min(now + POLL_S, deadline)
         return self._waiting.wait_s(max(0.0, end - now))
 
     def _is_read_as_before(self, record: Record) -> bool:
-        """Whether its partition was neither left nor entered since the record was taken."""
-        # One that was entered since has not come to the record again.
+        """Whether its partition was neither removed nor added since the record was read."""
+        # A partition that was added again since has not reached this record.
         position = self._waiting.position(record.partition)
         return position is not None and record.offset < position
 
@@ -229,7 +229,7 @@ class Deliveries:
             return
         self._on_its_way = found
         if found is None:
-            # In a topic with holes, it may be one by now.
+            # In a topic with gaps, the record may be gone.
             self._passed_over.note_gone(partition, offset)
 
     def _check_room(self, record: Record) -> None:
@@ -241,7 +241,7 @@ class Deliveries:
     def _deliver(self, outstanding: Outstanding, record: Record) -> Delivery | None:
         with self._lock:
             if outstanding.is_settled(record.offset):
-                # Acked by another thread while it was on its way to come again.
+                # Another thread acked it while it was about to be delivered again.
                 return None
             count = outstanding.deliver(record.offset)
             return Delivery(record, count, outstanding.generation)
@@ -249,7 +249,7 @@ class Deliveries:
     # --- many at once ---
 
     def take_many(self) -> list[Delivery]:
-        """Return the deliveries that are made."""
+        """Return the deliveries that were made."""
         if not self._made:
             made = self.take()
             return [] if made is None else [made]
@@ -258,10 +258,10 @@ class Deliveries:
         return found
 
     def gather(self, limits: FetchLimits) -> bool:
-        """Make deliveries of what can be had without a wait and is delivered the first time.
+        """Make deliveries of records that are available at once, all for the first time.
 
-        False if there is none, and where something is due again or has to be alone: that
-        comes by itself. May have to wait for the log.
+        False if there is none, and if a record is due again or must be alone: that one is
+        delivered singly. May have to wait for the log.
         """
         if self._waiting.blocks_keys or self._counting.is_one_isolated:
             return False
@@ -282,7 +282,7 @@ class Deliveries:
             return bool(self._made)
 
     def _collect(self, limits: FetchLimits) -> None:
-        """Gather records up to the limits; what ends it early comes by itself."""
+        """Gather records up to the limits; a record that stops this early is delivered singly."""
         gathered, taken = self._gathered, self._taken
         if self._on_its_way is not None and not isinstance(self._on_its_way, Delivery):
             taken.appendleft(self._on_its_way)
@@ -310,22 +310,22 @@ class Deliveries:
             taken.popleft()
 
     def _first_taken(self, most: int) -> Record | None:
-        """Return the first record that was read; None if there is none, or one that has failed."""
+        """Return the first record that was read; None if there is none, or if it failed."""
         taken = self._taken
         if not taken:
             taken.extend(self._take_nowait(most))
         return taken[0] if taken and isinstance(taken[0], Record) else None
 
     def _is_passed(self, record: Record) -> bool:
-        """Have a record wait that is not due, or drop one whose partition was left meanwhile.
+        """Postpone a record that is not due, or drop one whose partition was removed.
 
-        False if that has to wait for those that are gathered.
+        False if gathered records must be delivered first.
         """
         outstanding = self._outstanding.get(record.partition)
         if outstanding is None:
             return True
         if self._gathered and self._passed_over.is_screened:
-            # What is passed over is noted in order.
+            # Passed-over offsets must be recorded in order.
             return False
         self._put_off(outstanding, record)
         return True

@@ -1,4 +1,4 @@
-"""A record, as it is delivered to a consumer."""
+"""A record together with its delivery count."""
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NoReturn
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 from strandline.values import InvalidError, Record
 
 NEVER_HANDLED: Final = "delivered as often as allowed, and never acked"
-"""Why a record is dead-lettered whose deliveries all ended without an ack or a nack."""
+"""The reason for dead-lettering a record whose deliveries all ended without ack or nack."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,22 +15,22 @@ class Delivery:
 
     record: Record
     count: int
-    """How often the consumer was given it, this time and earlier processes included."""
+    """How often it was delivered to the consumer, this time and earlier processes included."""
     generation: int = field(default=0, compare=False, repr=False)
-    """That in which the consumer held the partition. See `LeaseLostError`."""
+    """The generation in which the consumer held the partition. See `LeaseLostError`."""
 
-    # Hidden from type checkers, to which any name would exist then.
+    # Hidden from type checkers: with __getattr__, every attribute would seem to exist.
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> NoReturn:
-            raise AttributeError(f"a delivery has no {name!r}, but see its record: .record.{name}")
+            raise AttributeError(f"a delivery has no {name!r}, use its record: .record.{name}")
 
 
 def record_of(delivered: Record | Delivery) -> Record:
-    """Return the record that is meant; InvalidError if it is neither a record nor a delivery."""
+    """Return the record; InvalidError for anything but a record or a delivery."""
     record = delivered.record if isinstance(delivered, Delivery) else delivered
     if isinstance(record, Record):
         return record
     raise InvalidError(
-        "pass the delivery that the consumer gave, or its record", type=type(delivered).__name__
+        "pass the delivery that the consumer returned, or its record", type=type(delivered).__name__
     )

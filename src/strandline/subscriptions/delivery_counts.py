@@ -1,4 +1,4 @@
-"""How often records were delivered, kept in the log: it survives a crash of the consumer."""
+"""Counts of deliveries, stored in the log, so that they survive a crash of the consumer."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -11,17 +11,17 @@ from strandline.values import Event, InvalidError, Marks, Record, Topic
 from strandline.values.internal_topics import DELIVERIES_PREFIX
 
 NOTES_KEPT: Final = 128
-"""About how many notes of a partition are kept; the last one counts."""
+"""About how many notes of a partition are kept; only the last one counts."""
 
 _LATE_NOTES_MAX: Final = 8
-"""How many notes a member that has lost a partition can write before it knows, at most."""
+"""How many notes a member can write, at most, before it learns that it lost a partition."""
 
 
 class DeliveryCounts:
-    """One consumer's notes, in an internal topic of its own with a partition for each.
+    """One consumer's notes, in an internal topic of its own with the same partitions.
 
-    The last note of a partition is all there is to know of it, so that what is kept is
-    bounded. A note is written, not synced: a loss of power costs counts, not records.
+    The last note of a partition replaces all earlier ones, so that storage is bounded. Notes
+    are written, not synced: a power loss costs counts, not records.
     """
 
     def __init__(self, log: Log, topic: Topic, consumer: str, tenant: str | None) -> None:
@@ -29,21 +29,21 @@ class DeliveryCounts:
         self._topic = topic
         self._consumer = consumer
         self._tenant = tenant
-        #: Of the seek, or the registration, that each partition's cursor goes on from.
+        #: For each partition: the id of the seek, or registration, that set its cursor.
         self._seek_ids: dict[int, str] = {}
         whose = f"{tenant or topic.tenant or ''}/{consumer}"
         digest = hashlib.sha256(whose.encode()).hexdigest()[:32]
         self._name = f"{DELIVERIES_PREFIX}{topic.id}.{digest}"
         self._notes: Topic | None = None
-        #: How many the topic of the notes is known to have.
+        #: The known number of partitions of the topic with the notes.
         self._partitions = 0
 
     def load(self, partition: int, cursor: int) -> dict[int, Attempts]:
         """Return the attempts at records from `cursor` on.
 
-        There are none if the cursor lies before where it was at the last note: a caller
-        has gone back, to read the records again. None, too, of a consumer that was deleted,
-        or from before a seek.
+        Empty if the cursor lies before where it was at the last note: a caller has moved it
+        back, to read the records again. Also empty for a consumer that was deleted, and for
+        notes from before a seek.
         """
         self._seek_ids[partition] = self._seek_id(partition)
         try:
@@ -71,7 +71,7 @@ class DeliveryCounts:
         return found
 
     def restart(self, partition: int, floor: int, generation: int) -> None:
-        """Have no attempts from before a seek: notes of earlier versions do not name theirs."""
+        """Store a note without attempts after a seek: earlier versions' notes name no seek."""
         self._seek_ids[partition] = self._seek_id(partition)
         self.store(partition, floor, {}, generation)
 
@@ -83,9 +83,9 @@ class DeliveryCounts:
         generation: int = 0,
         runs: Sequence[tuple[int, int]] = (),
     ) -> None:
-        """Put these attempts in place of those of the last note. Written when this returns.
+        """Replace the attempts of the last note. Written when this returns.
 
-        Each record of the `runs`, [start, end), was delivered once, beside others.
+        Each record of the `runs`, [start, end), was delivered once, together with others.
         """
         note: dict[str, object] = {
             "consumer": self._consumer,
@@ -113,13 +113,13 @@ class DeliveryCounts:
         return "" if cursor is None or cursor.seek_id is None else str(cursor.seek_id)
 
     def _last(self, notes: Topic, partition: int, marks: Marks) -> Record | None:
-        """Return the last note of the latest generation: one that has lost it may note after."""
+        """Return the last note of the latest generation: a member that lost it may still write."""
         start = max(marks.low, marks.high - _LATE_NOTES_MAX)
         seek_id = self._seek_ids[partition]
         found = [
             each
             for each in self._log.read(notes, partition, start, marks.high)
-            # Notes of earlier versions have none.
+            # Notes of earlier versions have no seek id.
             if not seek_id or each.payload.get("seek", seek_id) == seek_id
         ]
         return max(

@@ -1,4 +1,4 @@
-"""Waits at the end of a subscription's only partition, and reads what comes. See design 0130."""
+"""Waits at the end of a subscription's only partition, and reads new records. See design 0130."""
 
 from typing import Any
 
@@ -12,41 +12,41 @@ from strandline.values import Record, StrandlineError
 
 
 class Following:
-    """Has a follower of the store wait and read in one call, where the store has one.
+    """Lets a follower of the store, if it has one, wait and read in one call.
 
-    One thread uses it at a time. A follower is for the offset at which a cursor stands, and
-    is dropped as soon as the two disagree, or as it meets what it leaves to others.
+    One thread uses it at a time. A follower belongs to the offset of a cursor, and is dropped
+    when the two differ, or when it meets a record that it cannot read.
     """
 
     def __init__(self, log: Log, watch: Watch, clock: Clock, *, records_max: int) -> None:
         self._log = log
         self._records_max = records_max
         self._tail: LoopTail | None = None
-        #: Whether a loop was found to have no part in it.
+        #: Whether an event loop turned out to be unable to use it.
         self._is_for_threads = False
-        # What overrides the log's reading, or its time, is to be used.
+        # A subclass's methods for reading, or another clock, must be used.
         is_plain = type(log) is Log and type(clock) is SystemClock
         self._watch = watch if is_plain and isinstance(watch, LocalWatch) else None
-        #: The one that it waits for.
+        #: The cursor that it waits for.
         self.cursor: Cursor | None = None
         if self._watch is not None:
             self._counts = counts_of(log)
 
     def begin(self, cursor: Cursor) -> bool:
-        """Whether it waits for the next events of this cursor, which has delivered all."""
+        """Whether it waits for the next events of this cursor, which has delivered all others."""
         if cursor is self.cursor:
             return True
-        # What it has left to others is examined first.
+        # After a record that it could not read, the general path reads first.
         if self._watch is None or self.cursor is not None:
             return False
         try:
             follower = follower_of(self._log, *cursor.place, cursor.next)
         except StrandlineError:
-            # The reader's own look says what is wrong.
+            # The reader's own look raises the error.
             return False
         if follower is None:
             return False
-        # In this order: an interrupt in between ends it.
+        # In this order, so that an interrupt in between ends the follower.
         self.cursor = cursor
         self._watch.follow_by(follower)
         return True
@@ -70,7 +70,7 @@ class Following:
         return self._tail is not None and self._tail.is_of_running_loop()
 
     def wait(self, timeout_s: float) -> list[Record] | None:
-        """Return the events that come in this time; None if there are none, or a look is due."""
+        """Return events that arrive in time; None if there are none, or if a look is due."""
         assert self.cursor is not None
         assert self._watch is not None
         return self._found(self._watch.follow(self.cursor.next, self._records_max, timeout_s))
@@ -91,7 +91,7 @@ class Following:
         return found  # type: ignore[no-any-return]
 
     def end(self) -> bool:
-        """Leave the waiting to the watch; False if it was so before."""
+        """Wait on the watch again; False if it did so already."""
         if self.cursor is None:
             return False
         assert self._watch is not None
@@ -101,7 +101,7 @@ class Following:
         return True
 
     def close(self) -> None:
-        """Release what it waits at. From any thread."""
+        """Release what it waits on. From any thread."""
         tail, self._tail = self._tail, None
         if tail is not None:
             tail.leave()

@@ -1,4 +1,4 @@
-"""What a member of a work queue was delivered, and how that is settled. See design 0096."""
+"""The deliveries that a member of a work queue holds, and settling them. See design 0096."""
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
@@ -36,30 +36,30 @@ class HeldDeliveries:
         return len(self._held)
 
     def add(self, record: Record, deliveries: int) -> None:
-        """The record was delivered to this member, its `deliveries`-th delivery."""
+        """Add a record that was delivered to this member, and its number of deliveries."""
         with self._lock:
             self._held[record.partition, record.offset] = HeldRecord(record, deliveries)
 
     def drop(self, partition: int, offsets: Iterable[int]) -> None:
-        """Hold these no more."""
+        """Remove these records."""
         with self._lock:
             for offset in offsets:
                 self._held.pop((partition, offset), None)
 
     def drop_partition(self, partition: int) -> None:
-        """Hold nothing of a partition any more."""
+        """Remove all records of a partition."""
         with self._lock:
             self._held = {each: held for each, held in self._held.items() if each[0] != partition}
 
     def give_back(self) -> None:
-        """Let other members have it all at once."""
+        """Release everything to other members."""
         with self._lock:
             partitions = {partition for partition, _ in self._held}
         for partition in sorted(partitions):
             self._queue.change(partition, lambda state: (given_back(state, self._member), None))
 
     def deliveries_of(self, record: Record, partitions: int) -> int:
-        """Return how often a record was delivered that is held; InvalidError if it is not."""
+        """Return how often a held record was delivered; InvalidError if it is not held."""
         held = self._of(record)
         if held is not None:
             return held.deliveries
@@ -89,7 +89,7 @@ class HeldDeliveries:
         def settle(state: QueueState) -> tuple[QueueState, list[int]]:
             leases = {each.offset: each for each in state.leases}
             ours = {each for each in offsets if self._is_ours(partition, leases.get(each))}
-            # What this member has settled before is not held.
+            # Records that this member has settled before are not held any more.
             lost = [
                 each
                 for each in offsets
@@ -103,7 +103,7 @@ class HeldDeliveries:
         return lost
 
     def settle_unseen(self, record: Record, deliveries: int) -> None:
-        """Settle a record that was leased and goes to no caller; one that has it has lost it."""
+        """Settle a leased record that no caller gets; ignore it if the lease was lost."""
         place = record.partition, record.offset
         with self._lock:
             before = self._held.get(place)
@@ -113,7 +113,7 @@ class HeldDeliveries:
             self.add(*before)
 
     def replace(self, record: Record, replaced: Callable[[Lease], Lease]) -> None:
-        """Replace the entry of a record that this member has; ConflictError if it has not."""
+        """Replace the lease of a record that this member holds; ConflictError if it does not."""
         partition, offset = record.partition, record.offset
 
         def change(state: QueueState) -> tuple[QueueState, bool]:
@@ -128,10 +128,10 @@ class HeldDeliveries:
             raise self.lost(partition, offset)
 
     def lost(self, partition: int, offset: int) -> ConflictError:
-        """Return the error for a record that this member had and has no more."""
+        """Return the error for a record that this member has lost."""
         return ConflictError(
-            "the lease of this record has run out and another member has it, or had, or a seek"
-            " has moved the queue: drop your work on it, and extend leases in time",
+            "the lease of this record has expired and another member has it, or had, or a seek has"
+            " moved the queue: discard your work on it, and extend leases in time",
             topic=self._topic.name,
             partition=partition,
             offset=Offset(offset),

@@ -1,17 +1,17 @@
-"""Which open record of a key comes first: pure, no I/O."""
+"""Decides which open record of a key is first; no I/O."""
 
 from bisect import insort
 
 
 class KeyOrder:
-    """The open records of each key and partition, of which the first may be delivered."""
+    """The open records of each key and partition; only the first may be delivered."""
 
     def __init__(self) -> None:
         self._offsets: dict[tuple[int, str], list[int]] = {}
         self._keys: dict[int, dict[int, str]] = {}
 
     def enter(self, partition: int, key: str, offset: int) -> bool:
-        """The record is open; return whether it is the first of its key."""
+        """Add an open record; return whether it is the first of its key."""
         known = self._keys.setdefault(partition, {})
         if offset not in known:
             known[offset] = key
@@ -19,7 +19,7 @@ class KeyOrder:
         return self._offsets[partition, key][0] == offset
 
     def leave(self, partition: int, offset: int) -> int | None:
-        """The record is settled; return the next of its key, where it was the first."""
+        """Remove a settled record; if it was the first of its key, return the next."""
         key = self._keys.get(partition, {}).pop(offset, None)
         if key is None:
             return None
@@ -32,6 +32,6 @@ class KeyOrder:
         return offsets[0] if was_first else None
 
     def drop(self, partition: int) -> None:
-        """Forget a partition."""
+        """Remove a partition."""
         for key in set(self._keys.pop(partition, {}).values()):
             self._offsets.pop((partition, key), None)

@@ -25,14 +25,14 @@ _WAKE = ".wake"
 _LIVE = ".live"
 
 TopicKey: TypeAlias = "tuple[Tenant | None, str]"
-"""What `key_of` gives."""
+"""What `key_of` returns."""
 
 
 class MachineBroker:
     """Implements Broker for all processes of a machine that name the same directory.
 
-    The directory is made if it is missing. It holds nothing that is needed once the
-    last process has ended, and should be on a local disk or in memory.
+    The directory is created if it is missing. Nothing in it is needed after the last process
+    has ended; it should be on a local disk or in memory.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class MachineBroker:
         self._local = LocalBroker()
         self._lock = threading.Lock()
         self._file_watcher: FileWatcher | None = None
-        #: The files that are written to wake others, and those that say that we live.
+        #: Files written to wake other processes; and files whose locks show that we are alive.
         self._wakes: dict[TopicKey, int] = {}
         self._signs: set[int] = set()
         self._is_closed = False
@@ -125,7 +125,7 @@ class MachineBroker:
             self._io.close(fd)
 
     def disown(self) -> None:
-        """Close in a forked child what shows that its parent runs."""
+        """Close in a forked child the files that show that its parent is alive."""
         self._lock = threading.Lock()
         self._file_watcher = None
         fds, self._signs = self._signs, set()
@@ -159,14 +159,14 @@ class MachineBroker:
     # --- heartbeats ---
 
     def _sign(self, live: LiveSubscription) -> tuple[str, int]:
-        """Write the subscription into a file that is locked for as long as the process runs."""
+        """Write the subscription to a file that stays locked as long as the process runs."""
         name = self._clock.new_id().hex
         unready, path = self._file(name, ".new"), self._file(name, _LIVE)
         fd = self._io.open(unready, "create")
         try:
             self._io.try_lock(fd)
             self._io.pwrite(fd, _encode(live), 0)
-            # A process that finds it by this name finds it locked, and whole.
+            # A process that finds the file by this name finds it locked and complete.
             self._io.replace(unready, path)
         except BaseException:
             self._io.close(fd)
@@ -183,7 +183,7 @@ class MachineBroker:
             return None
         try:
             if self._io.try_lock(fd):
-                # It has no holder: its process was killed.
+                # No process holds its lock: the writer was killed.
                 with contextlib.suppress(OSError):
                     self._io.unlink(path)
                 return None
@@ -201,7 +201,7 @@ def _name(key: TopicKey) -> str:
 
 
 class _Sign(msgspec.Struct):
-    """What a file says of a subscription."""
+    """The content of a subscription's file."""
 
     topic: str
     id: UUID
@@ -223,7 +223,7 @@ def _decode(text: bytes) -> LiveSubscription | None:
         topic = Topic(sign.topic, sign.id, parse_tenant(sign.owner))
         return LiveSubscription(topic, sign.name, parse_tenant(sign.tenant), sign.pid)
     except (msgspec.DecodeError, InvalidError):
-        # Not one of ours; a list is no place to fail for it.
+        # Not our file; listing subscriptions must not fail because of it.
         return None
 
 

@@ -1,7 +1,7 @@
 """Markers that a subscription emits between the records, on request.
 
 For each assignment of a partition the markers alternate, beginning with CaughtUp. Each
-stands exactly where it belongs in its partition's order.
+appears at its exact position in the partition's order.
 """
 
 from dataclasses import dataclass
@@ -14,8 +14,8 @@ from strandline.values import Offset, Partition, Topic
 class CaughtUp:
     """Everything of this partition before `offset` was delivered, and there was no more.
 
-    Comes once the reader first reaches the end, also that of an empty partition, and
-    again only after a FellBehind.
+    Emitted when the reader first reaches the end, also that of an empty partition, and again
+    only after a FellBehind.
     """
 
     partition: Partition
@@ -25,14 +25,14 @@ class CaughtUp:
 
 @dataclass(frozen=True, slots=True)
 class FellBehind:
-    """A reader that had caught up is more than its `read_ahead` records behind now.
+    """A reader that had caught up is now more than `read_ahead` records behind.
 
-    Nothing is lost: what follows `last` comes next.
+    Nothing is lost: the record after `last` comes next.
     """
 
     partition: Partition
     last: Offset | None
-    """The last offset delivered since the partition was assigned; None for none yet."""
+    """The last offset delivered since the partition was assigned; None if there is none yet."""
     topic: Topic
 
 

@@ -1,4 +1,4 @@
-"""What `subscribe` and a consumer may be given by name."""
+"""The keyword options of `subscribe` and of consumers."""
 
 from collections.abc import Callable, Iterable
 from datetime import datetime
@@ -12,7 +12,7 @@ from strandline.values import Start, StartName
 
 
 class SubscribeOptions(TypedDict, total=False):
-    """Options of `subscribe`, which says what they mean."""
+    """Options of `subscribe`, explained there."""
 
     start: Starts
     partitions: Partitions | None

@@ -1,4 +1,4 @@
-"""Leases of a work queue whose member has ended, settled by their identity. See design 0100."""
+"""Settling the leases of a work queue's member that has ended. See design 0100."""
 
 from strandline.clock import Clock
 from strandline.log import Log, parts_of
@@ -12,14 +12,14 @@ from strandline.values import Record, Topic, parse_tenant
 
 
 def member_id(consumer: SharedConsumer) -> str:
-    """Return the id by which the leases of a member name it."""
+    """Return the id that names a member in its leases."""
     return consumer._member  # noqa: SLF001 - Of the same room.
 
 
 class OrphanedLeases:
-    """What a member of a work queue left unsettled: its deliveries, by record and count.
+    """Deliveries that a work queue's member left unsettled, given by record and count.
 
-    As long as no other member has taken a record, it is settled as by the member itself.
+    Until another member has taken a record, it is settled as by the ended member itself.
     """
 
     def __init__(self, log: Log, topic: Topic, name: str, tenant: str | None, member: str) -> None:
@@ -29,7 +29,7 @@ class OrphanedLeases:
         self._member = member
 
     def ack(self, record: Record, count: int) -> None:
-        """The record is handled. Again is no error; ConflictError if another member has it."""
+        """Mark the record as handled. May be repeated; ConflictError if another member has it."""
         if self._queue.look(record.partition).is_settled(record.offset):
             return
         self._held.add(record, count)
@@ -41,7 +41,7 @@ class OrphanedLeases:
         self._replace(record, count, delay_s, FREE)
 
     def extend(self, record: Record, count: int, visibility_s: float) -> None:
-        """Hide the record from other members for so long from now on. Raises as `ack`."""
+        """Hide the record from other members for `visibility_s` from now on. Raises as `ack`."""
         self._replace(record, count, visibility_s, self._member)
 
     def _replace(self, record: Record, count: int, after_s: float, holder: str) -> None:

@@ -1,7 +1,7 @@
-"""What a consumer was given of one partition and has not settled: pure, no I/O.
+"""A consumer's unsettled records of one partition; no I/O.
 
 Invariant: everything before `floor` is settled, and the record at `floor` is not. So a
-cursor stored at `floor` is never ahead of what was processed, in whatever order that was.
+cursor stored at `floor` never passes an unsettled record, in whatever order they settle.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -13,37 +13,37 @@ from strandline.subscriptions.runs import OffsetRuns
 from strandline.values import InvalidError, Offset, UnavailableError
 
 DELIVERIES_MAX: Final = 5
-"""After how many deliveries a record that is nacked again is dead-lettered."""
+"""The number of deliveries after which a nacked record is dead-lettered."""
 
 RUN_MIN: Final = 16
-"""How many first deliveries in a row are noted as one run."""
+"""The minimum of consecutive first deliveries that are stored as one run."""
 
 OUTSTANDING_MAX: Final = 1024
-"""How many records a consumer gets beyond the first that it has not acked."""
+"""How many records beyond its first unsettled one a consumer may have."""
 
 WAITING_MAX: Final = 4096
-"""How many records of a partition wait for their time before it is read no further."""
+"""How many records of a partition may wait for a time before reading pauses."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attempts:
-    """How the deliveries of a record have ended so far. See design 0071."""
+    """How the deliveries of a record so far have ended. See design 0071."""
 
     shared: int = 0
-    """With the process, while others were in flight; the first may never have been made."""
+    """With the process, while others were in flight; the first may not have been made at all."""
     alone: int = 0
     """With the process, while no other record was in flight."""
     failed: int = 0
-    """By a nack."""
+    """With a nack."""
 
     @property
     def count(self) -> int:
-        """How many deliveries that makes."""
+        """The number of deliveries."""
         return self.shared + self.alone + self.failed
 
     @property
     def charged(self) -> int:
-        """How many of them are the record's own fault."""
+        """The number of deliveries whose failure is certainly the record's own."""
         return self.alone + self.failed
 
     @property
@@ -52,9 +52,9 @@ class Attempts:
         return self.shared + self.alone > 0
 
     def is_too_often(self, deliveries_max: int) -> bool:
-        """Whether the record is dead-lettered instead of being delivered once more.
+        """Whether to dead-letter the record instead of delivering it once more.
 
-        Never without evidence: a process has ended while this record alone was in flight.
+        Only with evidence: a process has ended while this record was in flight alone.
         """
         return self.alone > 0 and self.charged + max(0, self.shared - 1) >= deliveries_max
 
@@ -83,46 +83,46 @@ class Outstanding:
 
     def __init__(self, floor: Offset, earlier: Mapping[int, Attempts], generation: int = 0) -> None:
         self.generation: Final = generation
-        """That in which its member holds the partition."""
+        """The generation in which its member holds the partition."""
         self._earlier = dict(earlier)
-        """The deliveries of unsettled records that have ended, also in earlier processes."""
+        """The ended deliveries of unsettled records, also in earlier processes."""
         self.floor: Offset = floor
         self.stored: Offset = floor
-        """The cursor as the log has it, as far as is known."""
+        """The cursor in the log, as far as is known."""
         self.stored_gaps: Gaps = NO_GAPS
-        """What is settled beyond the cursor, as the log has it."""
+        """The gaps stored in the log with the cursor."""
         self._kept = OffsetRuns()
-        """The same, as far as it is beyond the floor."""
+        """The settled runs of those gaps that lie beyond the floor."""
         self._in_flight: dict[int, bool] = {}
-        """Whether it is alone, for each record that is neither settled nor resting."""
+        """For each record that is neither settled nor resting: whether it is in flight alone."""
         self._delivered: set[int] = set()
-        """And not settled."""
+        """Delivered, and not settled."""
         self._settled = OffsetRuns()
         self._delayed: set[int] = set()
         self._resting: set[int] = set()
-        """Of what was delivered, what waits for the time of a nack that the log keeps."""
+        """Delivered records that wait for the time of a nack that is stored in the log."""
         self._waits: dict[int, int | None] = {}
-        """Of what is delayed, what waits for a time: that of a nack, or None for its own."""
+        """Delayed records that wait for a time: that of a nack, or None for their own."""
         self._passed = OffsetRuns()
-        """What a predicate leaves out."""
+        """Offsets that a predicate leaves out."""
         self._next = int(floor)
-        """The first record that was not delivered here."""
+        """The first offset that was not delivered here."""
         self._reserved_end = int(floor)
         self.is_noted: bool = True
-        """Whether the log knows all that `worth_keeping` would say, or less suffices."""
+        """Whether the log has all that `worth_keeping` would return, or does not need it."""
 
     @property
     def room(self) -> int:
-        """How many records may be given besides."""
+        """How many more records may be delivered."""
         return max(0, OUTSTANDING_MAX - len(self))
 
     @property
     def is_full_of_waiting(self) -> bool:
-        """Whether so many records wait for their time that no more are read."""
+        """Whether so many records wait for a time that reading pauses."""
         return len(self._waits) >= WAITING_MAX
 
     def check_room(self, partition: int) -> None:
-        """Raise UnavailableError unless one more record may be given."""
+        """Raise UnavailableError unless one more record may be delivered."""
         if not self.room:
             raise UnavailableError(
                 "too many records are outstanding, ack the first of them",
@@ -131,12 +131,12 @@ class Outstanding:
             )
 
     def __len__(self) -> int:
-        # What is settled comes again after a crash, unless a gap in the log keeps it.
+        # Settled records count: after a crash they are delivered again, unless stored as gaps.
         given = len(self._delivered) - len(self._resting)
         return given + max(0, self._settled.count - self._kept.count)
 
     def attempts(self, offset: int) -> Attempts:
-        """Return how the record's deliveries have ended so far."""
+        """Return how the record's deliveries so far have ended."""
         return self._earlier.get(offset, Attempts())
 
     def in_flight(self, *, besides: int | None = None) -> int:
@@ -144,12 +144,12 @@ class Outstanding:
         return len(self._in_flight) - (besides in self._in_flight)
 
     def begin(self, offset: int, *, alone: bool) -> None:
-        """The record is in flight from now on, unless it was settled meanwhile."""
+        """Set the record in flight, unless it was settled meanwhile."""
         if not self.is_settled(offset):
             self._in_flight[offset] = alone
 
     def share(self) -> None:
-        """No record is alone in flight any more."""
+        """Mark all records in flight as not alone."""
         if any(self._in_flight.values()):
             self._in_flight = dict.fromkeys(self._in_flight, False)
             self.is_noted = False
@@ -159,21 +159,21 @@ class Outstanding:
         return self._in_flight.get(offset, False)
 
     def is_reserved(self, offset: int) -> bool:
-        """Whether the first delivery of the record is counted already."""
+        """Whether the record's first delivery was counted ahead."""
         return self._next <= offset < self._reserved_end and offset not in self._earlier
 
     def reserve(self, end: int) -> None:
-        """First deliveries before `end` are counted."""
+        """Count first deliveries before `end` ahead."""
         self._reserved_end = max(self._reserved_end, end)
 
     def release(self) -> None:
-        """Nothing is reserved any more."""
+        """Uncount what was counted ahead."""
         if self._next < self._reserved_end:
             self._reserved_end = self._next
             self.is_noted = False
 
     def withdraw(self, handled: Iterable[int]) -> None:
-        """What is in flight was never handled, but for these."""
+        """Uncount the records in flight, except these, because they were never handled."""
         kept = self._in_flight.keys() & set(handled)
         if len(kept) < len(self._in_flight):
             self._in_flight = {offset: self._in_flight[offset] for offset in kept}
@@ -184,22 +184,22 @@ class Outstanding:
         return offset not in self._earlier
 
     def begin_many(self, offsets: Sequence[int], *, alone: bool) -> None:
-        """First deliveries are in flight from now on, and handed over."""
+        """Set records in flight for their first delivery."""
         self._in_flight.update(dict.fromkeys(offsets, alone))
 
     def deliver_many(self, offsets: Sequence[int]) -> None:
-        """Note that first deliveries are handed over."""
+        """Record first deliveries."""
         self._delivered.update(offsets)
         self._next = max(self._next, offsets[-1] + 1)
 
     def deliver(self, offset: int) -> int:
-        """Note that the record is handed over, and return how many deliveries that makes."""
+        """Record a delivery, and return how many there were with this one."""
         self._delivered.add(offset)
         self._next = max(self._next, offset + 1)
         return self.attempts(offset).count + 1
 
     def pass_over(self, end: int) -> int:
-        """What was not delivered before `end` never is; return how many records that are."""
+        """Skip what was not delivered before `end`; return the number of records skipped."""
         passed = end - self._next
         if passed <= 0:
             return 0
@@ -209,13 +209,13 @@ class Outstanding:
         return passed
 
     def take_on(self, offset: int) -> None:
-        """Let the record be settled, though this consumer object may not have delivered it."""
+        """Allow the record to be settled, though this consumer object may not have delivered it."""
         if not self.is_settled(offset):
             self._delivered.add(offset)
             self._next = max(self._next, offset + 1)
 
     def first_runs(self) -> list[tuple[int, int]]:
-        """Return long runs of first deliveries in flight, which `worth_keeping` leaves out."""
+        """Return long runs of first deliveries in flight, which `worth_keeping` omits."""
         runs: list[tuple[int, int]] = []
         start = end = -1
         for offset in sorted(self._in_flight):
@@ -229,7 +229,7 @@ class Outstanding:
         return [(start, end) for start, end in runs if end - start >= RUN_MIN]
 
     def worth_keeping(self, runs: Iterable[tuple[int, int]] = ()) -> dict[int, Attempts]:
-        """Return what the consumer's next process needs, should this one end now."""
+        """Return what the consumer's next process would need if this one ended now."""
         kept = {n: each for n, each in self._earlier.items() if not self.is_settled(n)}
         known = {offset for start, end in runs for offset in range(start, end)}
         for offset in self._in_flight.keys() - known:
@@ -245,7 +245,7 @@ class Outstanding:
         raise InvalidError("this record is not outstanding, nack what was delivered", offset=offset)
 
     def is_settled(self, offset: int) -> bool:
-        """Whether the record needs no delivery any more."""
+        """Whether the record needs no further delivery."""
         return offset < self.floor or offset in self._settled
 
     def is_outstanding(self, offset: int) -> bool:
@@ -253,20 +253,20 @@ class Outstanding:
         return offset in self._delivered
 
     def up_to(self, offset: int) -> list[int]:
-        """Return what is outstanding up to this record; raises as `floor_after`."""
+        """Return the outstanding records up to this one; raises as `floor_after`."""
         self._check_delivered(offset)
         return sorted(each for each in self._delivered if each <= offset)
 
     def floor_after(self, offsets: Collection[int]) -> Offset:
-        """Return the floor as `settle` of each would leave it; raises as that does."""
+        """Return the floor after settling these records; raises as `settle`."""
         for offset in offsets:
             self._check_delivered(offset)
         return Offset(self._risen(set(offsets)))
 
     def gaps_after(self, offsets: Collection[int]) -> Gaps | None:
-        """Return the gaps to store as `settle` of each would leave them; None for none.
+        """Return the gaps to store after settling these records; None if there are none.
 
-        They are kept from when a record waits for its time until the cursor has caught up.
+        Gaps are stored from when a record waits for a time until the cursor has caught up.
         """
         if not self._waits and not self._kept:
             return None
@@ -285,7 +285,7 @@ class Outstanding:
         return known._replace(delays=tuple(sorted({**dict(known.delays), offset: due_us}.items())))
 
     def settle(self, offsets: Iterable[int]) -> None:
-        """Each is settled; again is no error, but InvalidError if one was never delivered."""
+        """Settle these records. May be repeated; InvalidError for one that was never delivered."""
         for offset in offsets:
             if offset < self.floor:
                 continue
@@ -298,17 +298,17 @@ class Outstanding:
         self._rise()
 
     def keep(self, gaps: Gaps) -> None:
-        """The log has these gaps from now on."""
+        """Record that the log has these gaps."""
         self.stored_gaps = gaps
         self._kept = OffsetRuns(gaps.settled)
         self._kept.drop_before(self.floor)
 
     def unsettled(self, high: int) -> int:
-        """Return how many records before `high` would come, should this process end now."""
+        """Return how many records before `high` would be delivered again if this process ended."""
         return high - self.floor - self._kept.count
 
     def _rise(self) -> None:
-        """Have the floor where everything before it is settled or passed over."""
+        """Raise the floor over everything settled or passed over."""
         floor = self._risen(())
         if floor > self.floor:
             self.floor = Offset(floor)
@@ -332,13 +332,13 @@ class Outstanding:
             raise InvalidError("this record was not delivered here", offset=offset)
 
     def wait(self, offset: int) -> None:
-        """The record is delivered at its own time, and was not before."""
+        """Postpone a record that has its own delivery time, before its first delivery."""
         self._next = max(self._next, offset + 1)
         self._delayed.add(offset)
         self._waits[offset] = None
 
     def resume(self, gaps: Gaps, end: int) -> None:
-        """Begin with gaps that an earlier process has stored: nothing before `end` is read."""
+        """Start with gaps that an earlier process has stored; nothing before `end` is read."""
         for run in gaps.settled:
             self._settled.add(*run)
         self._next = self._reserved_end = max(self._next, end)
@@ -346,13 +346,13 @@ class Outstanding:
         self.keep(gaps)
 
     def resume_delay(self, offset: int, due_us: int | None, *, waits: bool) -> None:
-        """Have a record between gaps delivered, at the time of its nack or its own."""
+        """Have a record between gaps delivered, at the time of its nack or its own time."""
         self._delayed.add(offset)
         if waits:
             self._waits[offset] = due_us
 
     def delay(self, offset: int, due_us: int | None = None) -> bool:
-        """The record has failed and waits to be delivered again; False if it does already."""
+        """Postpone a record that has failed; False if it waits already."""
         if offset in self._delayed:
             return False
         self._delayed.add(offset)
@@ -370,14 +370,14 @@ class Outstanding:
         return offset in self._delayed
 
     def end_delay(self, offset: int) -> None:
-        """The record's wait is over, if it was not settled meanwhile."""
+        """End the record's wait, if it was not settled meanwhile."""
         self._delayed.discard(offset)
         self._resting.discard(offset)
         self._waits.pop(offset, None)
 
 
 def _ended(attempts: Attempts, *, alone: bool) -> Attempts:
-    """Return what the attempts are if the process ends during the next one."""
+    """Return the attempts, assuming that the process ends during the next one."""
     if alone:
         return replace(attempts, alone=attempts.alone + 1)
     return replace(attempts, shared=attempts.shared + 1)

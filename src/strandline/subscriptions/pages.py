@@ -1,4 +1,4 @@
-"""What the cursors need, read from the log a page at a time, and handed over one by one."""
+"""Reads what the cursors need, a page at a time, and returns items one by one."""
 
 import threading
 from collections import deque
@@ -17,13 +17,13 @@ from strandline.subscriptions.sharing import PageLimits, ScreenReader, fresh, sh
 from strandline.values import InvalidError, Record, Topic, UnavailableError
 
 POLL_S: Final = 1.0
-"""After how long a partition is examined without a hint, or once more after a failed read."""
+"""How long until a partition is examined without a hint, or again after a failed read."""
 
 PAGE_BYTES_MAX: Final = 8 * 1024 * 1024
-"""How much one page holds, unless its first record alone is larger."""
+"""The size of a page, unless its first record alone is larger."""
 
 
-# What makes a named tuple by name is slow, and so are the members of an enumeration.
+# Calling a named tuple's class is slow, and so is looking up an enumeration's members.
 _new: Any = tuple.__new__
 _EMIT_MARKER: Final = Need.EMIT_MARKER
 _READ: Final = Need.READ
@@ -31,12 +31,12 @@ _NOTHING: Final = Need.NOTHING
 
 
 class Pause(Enum):
-    """Why there is no item yet, although there may be one without a wait."""
+    """Why there is no item yet, although there may be one without waiting."""
 
     SKIPPED = auto()
-    """There was something, and nothing of it was wanted."""
+    """There were records, but none that the predicate selects."""
     HISTORY = auto()
-    """A page of history has to be read, which may block: `fill`."""
+    """Older records have to be read, which may block: call `fill`."""
 
 
 SKIPPED: Final = Pause.SKIPPED
@@ -46,9 +46,9 @@ HISTORY: Final = Pause.HISTORY
 class Pages:
     """Takes the next item of any partition. Never waits.
 
-    One page is in memory at a time. Partitions take turns, a page each. With screens,
-    one for each topic, a record that is not wanted is passed over: its cursor moves as if
-    it had been delivered.
+    One page is in memory at a time. Partitions take turns, a page each. With screens, one for
+    each topic, a record that is not wanted is skipped: its cursor moves as if it had been
+    delivered.
     """
 
     def __init__(
@@ -75,13 +75,13 @@ class Pages:
         self._records_max = records_max
         self._durable_only = durable_only
         self._screens = screens
-        #: The topics whose offsets have holes, which are passed over like what is not wanted.
+        #: The topics with gaps in their offsets, which are skipped like unwanted records.
         self._sparse = sparse
-        #: Whether a record on which a predicate fails is an item; else it raises the error.
+        #: Whether to return a record on which a predicate fails as an item; otherwise raise.
         self._delivers_failed = delivers_failed
-        #: Whether every look at the log is a look over a network.
+        #: Whether every look at the log is a network request.
         self._is_remote = is_remote
-        #: Called before the first look of each poll, where a look may block.
+        #: Called before the first look of each poll that may block.
         self._on_poll = on_poll
         self._is_polled = True
         self._following: Following | None = None
@@ -89,30 +89,30 @@ class Pages:
             self._following = Following(log, watch, clock, records_max=records_max)
         self._shared = shared_reads(log)
         self._selecting = Selecting(log)
-        #: Whether nothing was wanted of the last page, so that asking the store may pay.
+        #: Whether the last page had no wanted record, so that asking the store may be worthwhile.
         self._is_sparse = False
         for topic, screen in (screens or {}).items():
             self._shared.join(topic, screen)
         self._page: deque[Record | FailedRecord] = deque()
-        """With screens, only the records that match, and those on which the predicate fails."""
+        """With screens: only the records that match, and those on which the predicate fails."""
         self._page_end: int | None = None
-        """With screens or holes, the end of the page that is buffered, also if it is empty."""
+        """With screens or gaps: the end of the buffered page, also if the page is empty."""
         self._cursor: Cursor | None = None
         self._poll_at = clock.monotonic() + POLL_S
         self._is_filling = False
 
     @property
     def is_empty(self) -> bool:
-        """Whether the next item has to be read first."""
+        """Whether a page has to be read before the next item."""
         return not self._page and self._page_end is None
 
     @property
     def is_filling(self) -> bool:
-        """Whether a thread is reading a page of history."""
+        """Whether a thread is reading a page of older records."""
         return self._is_filling
 
     def fill(self) -> None:
-        """Read the page of history that `take` asked for, so that the next one has it."""
+        """Read the page of older records that `take` asked for; the next `take` uses it."""
         with self._lock:
             try:
                 self._is_filling = True
@@ -127,25 +127,25 @@ class Pages:
     def take(self, *, reads_history: bool = True) -> Record | FailedRecord | Marker | Pause | None:
         """Return the next item; None if no partition has one.
 
-        SKIPPED after a page of which nothing was wanted, so that a long history without a
-        match can be left in between. HISTORY, unless this may read that itself, where more
-        has to be read than what was written a moment ago.
+        SKIPPED after a page without wanted records, so that the caller can do other work during
+        a long history without a match. HISTORY if more than recent records have to be read,
+        unless this call may do that itself.
         """
         with self._lock:
             try:
                 return self._next_item(reads_history=reads_history)
             except BaseException:
-                # An interrupt may have come between the page and its cursor. The cursor
-                # is right, so the page is read again.
+                # An interrupt may have come between updating the page and its cursor. The cursor is
+                # right, so the page is read again.
                 self._drop_page()
                 self._cursors.doubt()
                 raise
 
     def take_ready(self) -> Record | FailedRecord | None:
-        """Return the next item of the page that is buffered; None where `take` is due."""
+        """Return the next item of the buffered page; None if `take` must be called."""
         page = self._page
         if not page or self._is_filling:
-            # The lock may be held for as long as a read takes.
+            # The lock may be held during a whole read.
             return None
         with self._lock:
             cursor = self._cursor
@@ -165,7 +165,7 @@ class Pages:
             return record  # type: ignore[no-any-return]
 
     def take_many(self, most: int) -> list[Record]:
-        """Return what is buffered of one page, up to `most` records; none where `take` is due."""
+        """Return up to `most` records of the buffered page; none if `take` must be called."""
         with self._lock:
             cursor, page = self._cursor, self._page
             if cursor is None or cursor.is_removed or cursor.markers or self._page_end is not None:
@@ -181,9 +181,9 @@ class Pages:
             return taken
 
     def wait_at_end(self, deadline: float | None) -> bool:
-        """Wait for what comes next, and read it; False if it is to be waited for at the watch.
+        """Wait for new records and read them; False if the caller must wait on the watch.
 
-        Nothing was left to take. The next take has what came, or looks for itself.
+        Call it when nothing was left to take. The next `take` returns the records, or looks.
         """
         following, cursor = self._following, self._cursors.only()
         if following is None:
@@ -214,7 +214,7 @@ class Pages:
         return True
 
     def follow_on(self) -> Record | FailedRecord | None:
-        """Wait and take, if it waits for records anyway; None where `take` is due."""
+        """Wait and take, if a follower waits already; None if `take` must be called."""
         if (followed := self._followed()) is None:
             return None
         following, cursor, left_s = followed
@@ -230,7 +230,7 @@ class Pages:
         return self._take_first(cursor, records) if records else None
 
     def _followed(self) -> tuple[Following, Cursor, float] | None:
-        """Return what is followed, if nothing else is needed, and for how long."""
+        """Return the follower, its cursor and the time left, if nothing else is needed."""
         following, cursor = self._following, self._cursors.only()
         if following is None or cursor is None or following.cursor is not cursor:
             return None
@@ -238,8 +238,8 @@ class Pages:
         is_due = left_s <= 0 or cursor.need is not _NOTHING
         return None if is_due else (following, cursor, left_s)
 
-    # Without records, the next take looks. After an interrupt that loses some, the follower is
-    # ahead of its cursor, and ends with the next wait.
+    # Without records, the next take looks. If an interrupt loses some, the follower is ahead of
+    # its cursor, and ends with the next wait.
 
     def _wait_for(self, following: Following, timeout_s: float) -> list[Record] | None:
         records = None
@@ -260,7 +260,7 @@ class Pages:
         return records
 
     def _take_first(self, cursor: Cursor, records: list[Record]) -> Record | FailedRecord | None:
-        """Return the first of these records; the others are buffered."""
+        """Return the first of these records; buffer the others."""
         if len(records) > 1 or self._screens is not None:
             self._put(cursor, records)
             return self.take_ready()
@@ -274,12 +274,12 @@ class Pages:
         return record  # type: ignore[no-any-return]
 
     def close(self) -> None:
-        """Release what waits at the end. From any thread."""
+        """Release what it waits on at the end. From any thread."""
         if self._following is not None:
             self._following.close()
 
     def leave_end(self) -> bool:
-        """Wait at the watch from now on; whether it was not so before, and a look is due."""
+        """Wait on the watch from now on; return whether that changed, and a look is due."""
         is_due = self._following is not None and self._following.end()
         if is_due:
             self.look_everywhere()
@@ -296,7 +296,7 @@ class Pages:
                 elif len(records) <= FEW_RECORDS:
                     self._put_wanted(self._screens[cursor.place.topic], records)
                 else:
-                    # As a page, which is evaluated for all who share it.
+                    # Read it as a page, whose evaluation all subscriptions share.
                     self._cursors.queue(cursor)
                     return
                 self._cursor = cursor
@@ -314,7 +314,7 @@ class Pages:
         self._page_end = records[-1].offset + 1
 
     def on_hints(self, hints: Collection[Hint]) -> None:
-        """Follow the hints of one wait. Without any, the next take looks everywhere."""
+        """Process the hints of one wait. If there are none, the next take looks everywhere."""
         if not hints:
             self.look_everywhere()
             return
@@ -323,11 +323,11 @@ class Pages:
                 self._cursors.hint(_new(TopicPartition, (topic, partition)), end)
 
     def look_everywhere(self) -> None:
-        """Have the next take look for itself."""
+        """Have the next take look at all partitions."""
         self._poll_at = self._clock.monotonic()
 
     def wait_s(self, deadline: float | None) -> float:
-        """Return how long it may wait: until the next poll, or the deadline."""
+        """Return how long to wait: until the next poll, or the deadline."""
         due = self._poll_at if deadline is None else min(self._poll_at, deadline)
         return max(0.0, due - self._clock.monotonic())
 
@@ -354,7 +354,7 @@ class Pages:
             self._serve(cursor)
 
     def _may_block(self, cursor: Cursor) -> bool:
-        """Whether the cursor needs more than what this machine has in memory."""
+        """Whether serving the cursor may need more than what is in this machine's memory."""
         need = cursor.need
         if self._is_remote:
             return need is not _EMIT_MARKER
@@ -378,7 +378,7 @@ class Pages:
         return record  # type: ignore[no-any-return]
 
     def _take_screened(self, cursor: Cursor) -> Record | FailedRecord | Pause:
-        """Return the next record that matches, once the cursor is past those before it."""
+        """Return the next record that matches, after moving the cursor past those before it."""
         assert self._page_end is not None
         if not self._page:
             cursor.pass_over(self._page_end)
@@ -422,8 +422,8 @@ class Pages:
             else:
                 self._look_at(cursor)
         except UnavailableError as error:
-            # It stays out of the queue, so that others are served until the next poll: not
-            # at once, also if the failure has taken that long.
+            # Not queued: other partitions are served until the next poll, which is not at
+            # once, even if the failure took long.
             cursor.fault = error
             self._poll_at = self._clock.monotonic() + POLL_S
         else:
@@ -452,11 +452,11 @@ class Pages:
             cursor.find_nothing()
             self._cursors.queue(cursor)
         if len(self._cursors) > 1:
-            # A partition that never runs dry must not keep the hints of others from being taken.
+            # A partition that never runs out of records must not delay other partitions' hints.
             self._check_marks()
 
     def _read_sparse(self, cursor: Cursor, limits: PageLimits) -> None:
-        """Read on to the next records, or to the end if there are only holes before it."""
+        """Read the next records; move to the end if there are only gaps before it."""
         marks = self._log.marks(*cursor.place)
         end = marks.durable if limits.durable_only else marks.high
         if end <= cursor.next:

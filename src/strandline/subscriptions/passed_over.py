@@ -1,4 +1,4 @@
-"""What the predicate of a consumer leaves out: settled as it passes, and stored now and then."""
+"""Records that a consumer's predicate leaves out: settled as it passes them."""
 
 from typing import Final
 
@@ -11,30 +11,30 @@ from strandline.values import LeaseLostError
 
 
 class PassedOver:
-    """Moves the cursor of a consumer past records that it is never given.
+    """Moves a consumer's cursor past records that are never delivered to it.
 
-    A cursor that waited for the next record that matches would hold retention back, and
-    after a restart everything would be looked through again.
+    If the cursor waited for the next matching record, it would hold back retention, and after a
+    restart all the records would be searched again.
     """
 
     def __init__(self, counting: Counting, acks: Acks, *, is_screened: bool) -> None:
         self._counting = counting
         self._acks = acks
         self.is_screened: Final = is_screened
-        """Whether there is a predicate at all, or a topic with holes."""
+        """Whether there is a predicate, or a topic with gaps."""
         self.count: int = 0
         """How many records were passed over."""
         self._is_unstored = False
         self._store_at = float("-inf")
 
     def follow(self, assignment: Assignment) -> None:
-        """Note how far a subscription has come, all of whose records were delivered."""
+        """Settle everything before a subscription's positions, since all of it was delivered."""
         if self.is_screened:
             for partition in assignment.assigned():
                 self.note(partition, assignment.position(partition))
 
     def note(self, partition: int, end: int) -> None:
-        """What was not delivered before `end` never is."""
+        """Settle everything before `end` that was not delivered."""
         if not self.is_screened:
             return
         with self._counting.lock:
@@ -44,7 +44,7 @@ class PassedOver:
             self.note_locked(outstanding, end)
 
     def note_gone(self, partition: int, offset: int) -> None:
-        """A record that was delivered is no longer there, and needs no ack."""
+        """Settle a delivered record that is no longer stored, and needs no ack."""
         with self._counting.lock:
             outstanding = self._counting.outstanding.get(partition)
             if outstanding is not None and outstanding.is_outstanding(offset):
@@ -52,17 +52,17 @@ class PassedOver:
                 self._is_unstored = True
 
     def note_locked(self, outstanding: Outstanding, end: int) -> None:
-        """Do the same for a caller that holds the lock."""
+        """Do what `note` does, for a caller that holds the lock."""
         before = outstanding.floor
         self.count += outstanding.pass_over(end)
         self._is_unstored |= outstanding.floor > before
 
     def is_due(self, now: float) -> bool:
-        """Whether it is time for `store_if_due` to store something."""
+        """Whether `store_if_due` would store something."""
         return self._is_unstored and now >= self._store_at
 
     def store_if_due(self, now: float) -> None:
-        """Store the cursors that have moved, at most once in POLL_S. May have to wait."""
+        """Store cursors that have moved, at most once per POLL_S. May have to wait."""
         if self.is_due(now):
             self._store_at = now + POLL_S
             self._store()
@@ -72,7 +72,7 @@ class PassedOver:
         try:
             self._acks.commit()
         except LeaseLostError:
-            # What is still held is found out at the next step.
+            # The next step finds out what is still held.
             return
         except BaseException:
             self._is_unstored = True

@@ -1,4 +1,4 @@
-"""Which records of a work queue a member takes next, and how that is stored. See design 0096."""
+"""Chooses and leases the next records of a work queue for a member. See design 0096."""
 
 from collections.abc import Mapping
 from itertools import islice
@@ -25,16 +25,16 @@ from strandline.values import Topic
 from strandline.values.arguments import INT64_MAX
 
 WINDOW: Final = 4096
-"""How many records of a partition are delivered or wait before no more are."""
+"""How many records of a partition may be leased or waiting at a time."""
 
 
 class Leased(NamedTuple):
-    """What one look at a partition has found."""
+    """The result of one look at a partition."""
 
     leases: tuple[Lease, ...]
-    """Of the records that are this member's now."""
+    """The leases that this member has got."""
     is_more: bool
-    """Whether another look may find something at once, since all of this was left out."""
+    """Whether to look again at once, because the predicate left out everything so far."""
 
 
 class _Chosen(NamedTuple):
@@ -45,10 +45,10 @@ class _Chosen(NamedTuple):
 
 
 class QueueLeasing:
-    """Takes records for one member. For one thread, and any for `store_passed`.
+    """Leases records to one member. For one thread; any thread may call `store_passed`.
 
-    What the predicate leaves out is settled with the next record that is taken, and without
-    one at most once in POLL_S.
+    Records that the predicate leaves out are settled with the next lease; if there is none, at
+    most once per POLL_S.
     """
 
     def __init__(
@@ -73,14 +73,14 @@ class QueueLeasing:
         self._is_by_key = is_by_key
         self._blocked = blocked
         self._clock = clock
-        #: When the next record of each partition is due that waits for its time.
+        #: For each partition: when the next record that waits for a time is due.
         self._due_us: dict[int, int] = {}
-        #: When what is left out of a partition may be stored by itself again.
+        #: For each partition: when left-out records may next be stored separately.
         self._store_at: dict[int, float] = {}
         self._unstored: set[int] = set()
 
     def lease(self, partition: int, most: int) -> Leased:
-        """Have up to so many records of a partition delivered to this member."""
+        """Lease up to `most` records of a partition to this member."""
         is_storing = self._clock.monotonic() >= self._store_at.get(partition, float("-inf"))
         state, chosen = self._change(partition, most, is_storing=is_storing)
         self._due_us[partition] = INT64_MAX if chosen.due_us is None else chosen.due_us
@@ -92,7 +92,7 @@ class QueueLeasing:
         return Leased(leases, chosen.is_more)
 
     def is_settled(self, partition: int, state: QueueState) -> bool:
-        """Whether nothing of a partition in this state can be leased, now or later."""
+        """Whether no record of a partition in this state can be leased, now or later."""
         if state.leases or state.next < self._log.marks(self._topic, partition).high:
             return False
         self._due_us.pop(partition, None)
@@ -100,18 +100,18 @@ class QueueLeasing:
         return True
 
     def is_one_due(self, before_us: int) -> bool:
-        """Whether a record that waits for its time is due before then."""
+        """Whether a record that waits for a time is due before `before_us`."""
         return any(due_us <= before_us for due_us in self._due_us.values())
 
     def store_passed(self) -> None:
-        """Store what was left out and is not stored yet."""
-        # As one step: another thread may be closing while this one reads.
+        """Store the records left out that are not stored yet."""
+        # Atomic: another thread may be closing while this one reads.
         for partition in tuple(self._unstored):
             self._change(partition, 0, is_storing=True)
             self._unstored.discard(partition)
 
     def _blocked_of(self, partition: int) -> Mapping[str, int]:
-        """Return which keys wait behind a dead letter, also one that another member wrote."""
+        """Return the keys blocked by dead letters, including those of other members."""
         if self._blocked is None:
             return NONE_BLOCKED
         self._blocked.look()
@@ -136,7 +136,7 @@ class QueueLeasing:
             due_us = None if chosen else next_due_us(state, end, now_us, sight)
             after = with_leases(state, chosen, self._member, until_us, sight)
             if is_screened:
-                # Beyond, a record that is ready may still be to be chosen.
+                # Records after this offset may be ready, and still have to be chosen.
                 after = passed_over(after, end if len(chosen) < most else after.next + 1, sight)
             is_more = not chosen and stored.next < after.next and after.next < high
             if not (chosen or is_more or is_storing):

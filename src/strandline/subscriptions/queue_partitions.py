@@ -1,4 +1,4 @@
-"""The partitions of a work queue: all that its topic has, also those that are added."""
+"""The partitions of a work queue: all of its topic's, including ones added later."""
 
 import contextlib
 import threading
@@ -25,11 +25,11 @@ from strandline.values import (
 from strandline.values.arguments import check_choice
 
 SEEN_S: Final = CONSUMER_IDLE_S / 7
-"""How often a member that is read renews the heartbeat of its consumer."""
+"""How often a reading member renews its consumer's heartbeat."""
 
 
 class QueuePartitions:
-    """Has the consumer exist in each partition, watched, and its state follow its cursor."""
+    """Registers the consumer in each partition, watches them, and follows moved cursors."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class QueuePartitions:
         self._membership = Membership(
             *(log, whose.topic, whose.name),
             tenant=whose.owner,
-            # It outlasts a delivery, also one from just before the next renewal.
+            # Longer than a delivery, even one made just before the next renewal.
             lease_s=LEASE_S + 2 * visibility_s,
             clock=lease_clock,
             partitions=lambda: 0,
@@ -66,20 +66,20 @@ class QueuePartitions:
         self._staying = threading.Lock()
 
     def stay(self) -> None:
-        """Be a member, so that no consumer that is not shared takes the name.
+        """Join as a member, so that no consumer that is not shared can use the name.
 
-        UnavailableError if one has it.
+        UnavailableError if there is one.
         """
         with self._staying:
             self._membership.look()
 
     def leave(self) -> None:
-        """Be no member any more. May be repeated."""
+        """Leave as a member. May be repeated."""
         with self._staying, contextlib.suppress(StrandlineError):
             self._membership.leave()
 
     def join(self) -> None:
-        """Join the partitions that there are, and were not joined."""
+        """Join the partitions that exist and were not joined yet."""
         added = range(self.count, count_partitions(self._log, self._topic))
         self.stay()
         self._register(added)
@@ -89,13 +89,13 @@ class QueuePartitions:
             self.count = partition + 1
 
     def keep_up(self) -> None:
-        """Follow what others have changed, and be seen, if that is due. May block."""
+        """Process other members' changes and renew the heartbeat, if that is due. May block."""
         now = self._clock.monotonic()
         if now < self._looked_at + POLL_S:
             return
         self._looked_at = now
         if not isinstance(self._start, datetime):
-            # What is added now begins at its first record.
+            # Partitions added from now on begin at their first record.
             self._start = EARLIEST
         self.join()
         self._queue.follow_cursors(self.count)

@@ -1,5 +1,5 @@
-"""What a work queue has to know of the records in its sight: their keys and times, and which
-of them its predicate leaves out."""
+"""The keys and times of records that a work queue needs to know, and which of them its
+predicate leaves out."""
 
 from collections import OrderedDict
 from collections.abc import Callable
@@ -20,24 +20,24 @@ _PAGE: Final = 256
 
 
 class QueueRecord(NamedTuple):
-    """A record, as far as it decides when it is delivered, and whether it ever is."""
+    """What decides when a record is delivered, and whether."""
 
     key: str | None
     due_us: int
-    """When it may be delivered; 0 for at once."""
+    """The time from which it may be delivered; 0 for at once."""
     passed_to: int = 0
-    """Where the next record is that may match, if this one is left out; 0 if it is not."""
+    """If it is left out: the offset of the next record that may match; otherwise 0."""
 
 
 GONE: Final = QueueRecord(None, 0)
-"""Stands for a record that was removed by force."""
+"""Stands for a record that a forced trim removed."""
 
 Sight = Callable[[int], QueueRecord]
-"""Returns what is known of the record at an offset."""
+"""Returns the QueueRecord at an offset."""
 
 
 class QueueRecords:
-    """What records are, read a page at a time, and remembered. For one thread.
+    """A cache of QueueRecords, read a page at a time. For one thread.
 
     A record on which the predicate fails is not left out.
     """
@@ -50,7 +50,7 @@ class QueueRecords:
         self._known: OrderedDict[tuple[int, int], QueueRecord] = OrderedDict()
         self._shared = shared_reads(log)
         self._selecting = Selecting(log)
-        #: Whether nothing was wanted of the last page, so that asking the store may pay.
+        #: Whether the last page had no wanted record, so that asking the store may be worthwhile.
         self._is_sparse = False
         if screen is not None:
             self._shared.join(topic, screen)
@@ -61,7 +61,7 @@ class QueueRecords:
         return self._screen is not None
 
     def of(self, partition: int) -> Sight:
-        """Return the function from the offsets of a partition to what is known of them."""
+        """Return a function from a partition's offsets to their QueueRecords."""
 
         def look(offset: int) -> QueueRecord:
             place = partition, offset
@@ -72,7 +72,7 @@ class QueueRecords:
         return look
 
     def sifted(self, record: Record) -> Record | InvalidError | None:
-        """Return the record, or what is left of it; the error; None if it is left out."""
+        """Return the record, or its selected part; the predicate's error; None if left out."""
         if self._screen is None:
             return record
         (outcome,) = self._screen.sift([record])
@@ -94,7 +94,7 @@ class QueueRecords:
             if wanted_at > offset:
                 self._leave_out(partition, offset, offset + 1, wanted_at)
                 return
-        # As others read, so that one page serves them all.
+        # The same limits as other readers, so that they can share pages.
         limits = PageLimits(self._log.queue_depth, PAGE_BYTES_MAX, durable_only=False)
         reader = ScreenReader(screen, self._selecting)
         page = self._shared.read(self._log, place, offset, limits, reader)

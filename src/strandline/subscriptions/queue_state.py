@@ -1,8 +1,8 @@
-"""What the members of a work queue share of one partition: pure, no I/O. See design 0096.
+"""The state of one partition that the members of a work queue share; no I/O. See design 0096.
 
 Invariants: everything before `floor` is settled, and the record at `floor` is not. Runs of
 `settled` lie above the floor, ascend, and do not touch. Every record before `next` that is
-not settled has an entry; from `next` on none was ever delivered.
+not settled has an entry; no record from `next` on was ever delivered.
 """
 
 from bisect import bisect_right
@@ -22,15 +22,15 @@ NONE_BLOCKED: Final[Mapping[str, int]] = {}
 
 
 class Lease(msgspec.Struct, frozen=True, array_like=True):
-    """A record that was delivered and is not settled, or waits for its time."""
+    """A record that is leased, or waits for a time, and is not settled."""
 
     offset: int
     count: int
     """How often it was delivered."""
     until_us: int
-    """When it may be delivered again."""
+    """When it may next be delivered."""
     holder: str
-    """Which member has it; FREE for none."""
+    """The member that has it; FREE for none."""
 
 
 class QueueState(msgspec.Struct, frozen=True):
@@ -43,18 +43,18 @@ class QueueState(msgspec.Struct, frozen=True):
     leases: tuple[Lease, ...] = ()
     """By offset."""
     cursor: int = 0
-    """How far the consumer's cursor in the log surely is."""
+    """A lower bound of the consumer's cursor in the log."""
     epoch: str = ""
     """The id of the epoch of the record before `next`; empty in states of earlier versions."""
     seek_id: UUID | None = None
-    """Of the seek that the state goes on from: that of the cursor. See `following`."""
+    """The id of the seek that set the consumer's cursor. See `following`."""
 
     def lease(self, offset: int) -> Lease | None:
         """Return the entry of a record."""
         return next((each for each in self.leases if each.offset == offset), None)
 
     def is_settled(self, offset: int) -> bool:
-        """Whether a record needs no delivery any more."""
+        """Whether a record needs no further delivery."""
         if offset < self.floor:
             return True
         before = bisect_right(self.settled, offset, key=lambda run: run[0])
@@ -77,9 +77,9 @@ def available(
 ) -> Iterator[int]:
     """Yield the records that may be delivered now, in order, up to `end`.
 
-    With `by_key`, a record comes only once no earlier one of its key is unsettled, but for
-    those whose own time has not come, and while no other one of its key is held. Records of
-    a `blocked` key come only up to the one that it is blocked at.
+    With `by_key`, a record waits while an earlier one of its key is unsettled (unless that one
+    waits for its own time), and while another one of its key is held. A record with a
+    `blocked` key is yielded only up to the offset at which the key is blocked.
     """
     busy: set[str | None] = set()
     if by_key:
@@ -98,13 +98,13 @@ def available(
 
 
 def next_due_us(state: QueueState, end: int, now_us: int, sight: Sight) -> int | None:
-    """Return when the next record that waits for a time may be delivered; None for none."""
+    """Return when the next record that waits for a time is due; None if there is none."""
     waiting = (at for _, at, _ in _unsettled(state, end, sight) if at > now_us)
     return min(waiting, default=None)
 
 
 def _unsettled(state: QueueState, end: int, sight: Sight) -> Iterator[tuple[int, int, bool]]:
-    """Yield each open record: when it may be delivered, and whether it never was."""
+    """Yield each open record: its offset, when it is due, and whether it was never delivered."""
     for each in state.leases:
         yield each.offset, each.until_us, not each.count
     for offset, seen in _ahead(state.next, end, sight):
@@ -113,7 +113,7 @@ def _unsettled(state: QueueState, end: int, sight: Sight) -> Iterator[tuple[int,
 
 
 def _ahead(start: int, end: int, sight: Sight) -> Iterator[tuple[int, QueueRecord]]:
-    """Yield each record in [start, end), and of those that are left out one of each run."""
+    """Yield each record in [start, end), but only the first of each left-out run."""
     offset = start
     while offset < end:
         seen = sight(offset)
@@ -124,7 +124,7 @@ def _ahead(start: int, end: int, sight: Sight) -> Iterator[tuple[int, QueueRecor
 def with_leases(
     state: QueueState, offsets: Iterable[int], holder: str, until_us: int, sight: Sight
 ) -> QueueState:
-    """Return the state with these records delivered to a member, once more."""
+    """Return the state with these records leased to a member, and their counts raised."""
     chosen = [*offsets]
     last = max(chosen, default=-1)
     state = _advanced(state, last, sight)
@@ -137,10 +137,10 @@ def with_leases(
 
 
 def _advanced(state: QueueState, end: int, sight: Sight) -> QueueState:
-    """Return the state with `next` at `end`, or past a run that is left out and goes beyond.
+    """Return the state with `next` at `end`, or after a left-out run that goes beyond.
 
-    What is passed over, for its key or its time, waits without a holder; what is left out is
-    settled.
+    Records skipped because of their key or time get entries without a holder; left-out ones
+    are settled.
     """
     runs, entries = [], []
     following = state.next
@@ -158,13 +158,13 @@ def _advanced(state: QueueState, end: int, sight: Sight) -> QueueState:
 
 
 def passed_over(state: QueueState, end: int, sight: Sight) -> QueueState:
-    """Return the state with those settled that are left out and were never delivered."""
+    """Return the state with never-delivered records settled that the predicate leaves out."""
     passed = [seen.passed_to for _, seen in _ahead(state.next, end, sight)]
     return _advanced(state, max(passed, default=0), sight)
 
 
 def without_left_out(state: QueueState, now_us: int, sight: Sight) -> QueueState:
-    """Return the state with those settled that are left out, wait, and are no member's."""
+    """Return the state with waiting, unheld records settled that the predicate leaves out."""
     runs = [
         (each.offset, each.offset + 1)
         for each in state.leases
@@ -180,7 +180,7 @@ def with_lease(state: QueueState, lease: Lease) -> QueueState:
 
 
 def given_back(state: QueueState, holder: str) -> QueueState:
-    """Return the state with what a member holds free for others."""
+    """Return the state with a member's leases released."""
     leases = (
         Lease(each.offset, each.count, 0, FREE) if each.holder == holder else each
         for each in state.leases
@@ -189,7 +189,7 @@ def given_back(state: QueueState, holder: str) -> QueueState:
 
 
 def with_settled(state: QueueState, offsets: Iterable[int]) -> QueueState:
-    """Return the state with these records settled; the floor follows."""
+    """Return the state with these records settled, and the floor raised accordingly."""
     return _with_runs(state, ((each, each + 1) for each in offsets))
 
 
@@ -221,8 +221,8 @@ def moved_to(state: QueueState, floor: int) -> QueueState:
 
 
 def following(state: QueueState, cursor: int, seek_id: UUID | None) -> QueueState:
-    """Return the state as it is with the consumer's cursor there, which this seek has put."""
-    # A cursor of an earlier version counts by its offset: acks never take it back.
+    """Return the state that matches a consumer's cursor, and the seek that set it."""
+    # For a cursor of an earlier version compare offsets: acks never move it back.
     if cursor < state.cursor if seek_id is None else seek_id != state.seek_id:
         return QueueState(cursor, cursor, cursor=cursor, seek_id=seek_id)
     moved = moved_to(state, cursor)
@@ -230,7 +230,7 @@ def following(state: QueueState, cursor: int, seek_id: UUID | None) -> QueueStat
 
 
 def cut_to(state: QueueState, high: int) -> QueueState:
-    """Return the state of a partition that ends at `high`: it may have lost records."""
+    """Return the state for a partition that ends at `high`, and may have lost records."""
     if state.next <= high:
         return state
     runs = tuple((start, min(end, high)) for start, end in state.settled if start < high)

@@ -1,4 +1,4 @@
-"""The shared state of a work queue, kept in the keyed area of its topic."""
+"""The shared state of a work queue, stored in the keyed area of its topic."""
 
 import contextlib
 import threading
@@ -35,7 +35,7 @@ _decode = msgspec.json.Decoder(QueueState).decode
 
 
 def copied_queue(key: str, raw: bytes) -> bytes:
-    """Return the value of a key as it is in a copy of its topic, which has other epochs."""
+    """Return the value to store for a key in a copy of its topic, which has other epochs."""
     if not key.startswith(QUEUES_PREFIX):
         return raw
     return _encode(msgspec.structs.replace(_load(raw, key), epoch=""))
@@ -49,15 +49,15 @@ class QueueStore:
         self._topic, self._consumer, self._tenant = whose
         self._owner = whose.owner
         self._store = parts_of(log).store
-        #: One change at a time: two threads of a member would only overtake each other.
+        #: One change at a time: two threads of a member would only conflict with each other.
         self._turn = threading.Lock()
 
     def change(
         self, partition: int, change: Callable[[QueueState], tuple[QueueState, T]]
     ) -> tuple[QueueState, T]:
-        """Replace the state of a partition by what `change` makes of it; durable then.
+        """Replace the state of a partition with what `change` makes of it, durably.
 
-        `change` may be called several times, with what other members have stored. The
+        `change` may be called several times, if other members store changes meanwhile. The
         cursor in the log follows the floor.
         """
         key = self._key(partition)
@@ -81,11 +81,11 @@ class QueueStore:
         return self._current(self._stored(self._found(), partition), partition)
 
     def look_at_each(self, count: int) -> Iterator[QueueState]:
-        """Yield the states of the first partitions, at about the cost of one for each."""
+        """Yield the states of the first partitions, with one read of the store for each."""
         return (state for _, state in self._each(count))
 
     def follow_cursors(self, count: int) -> None:
-        """Do `follow_cursor` in each of the first partitions, at about the cost of one for each."""
+        """Do what `follow_cursor` does in each of the first partitions, with one read for each."""
         topic = self._found()
         for partition, (stored, state) in enumerate(self._each(count)):
             after = self._with_epoch(state, topic, partition)
@@ -94,7 +94,7 @@ class QueueStore:
 
     def _each(self, count: int) -> Iterator[tuple[QueueState | None, QueueState]]:
         topic = self._found()
-        # The cursors are read once, and after the states, as in `_current`.
+        # Cursors are read once, and after the states, as in `_current`.
         stored = [self._stored(topic, partition) for partition in range(count)]
         cursors = queue_cursors(self._log, self._topic, self._consumer, count, self._tenant)
         for partition, cursor in enumerate(cursors):
@@ -106,28 +106,28 @@ class QueueStore:
         return None if raw is None else _load(raw, key)
 
     def restart(self, partition: int, offset: int) -> None:
-        """Begin again at an offset, with nothing settled from there on."""
+        """Start again at an offset, with nothing settled from there on."""
         self._log.seek(self._topic, self._consumer, partition, offset, tenant=self._tenant)
         self.follow_cursor(partition)
 
     def follow_cursor(self, partition: int) -> None:
-        """Go where the consumer's cursor was put by another call, forwards or back."""
+        """Adopt the consumer's cursor if another call has moved it, forwards or back."""
         self.change(partition, lambda state: (state, None))
 
     def _key(self, partition: int) -> str:
         return queue_key(self._owner, self._consumer, partition)
 
     def _ack(self, partition: int, state: QueueState) -> None:
-        # After the state: the cursor never passes what is not settled there. One that cannot
-        # be stored now follows with the next change; after a seek it is the state that does.
+        # After the state, so that the cursor never passes an unsettled record. If it cannot be
+        # stored now, the next change stores it; after a seek the state adopts the cursor.
         with contextlib.suppress(UnavailableError, ConflictError):
             move = CursorMove(state.floor, seek_id=state.seek_id)
             moves = {partition: move}
             ack_each(self._log, self._topic, self._consumer, moves, tenant=self._tenant)
 
     def _current(self, stored: QueueState | None, partition: int) -> QueueState:
-        """Return the state as the cursor and the present marks have it."""
-        # After the state was read: a cursor from before might be that of an earlier seek.
+        """Return the state adjusted to the cursor and the current marks."""
+        # Read after the state: an earlier read might return the cursor of an earlier seek.
         cursor = queue_cursor(self._log, self._topic, self._consumer, partition, self._tenant)
         return self._state(stored, partition, cursor)
 
@@ -136,7 +136,7 @@ class QueueStore:
     ) -> QueueState:
         if cursor is None:
             raise InvalidError(
-                "this consumer was deleted while it was read, open it again",
+                "this consumer was deleted while it was being read, open it again",
                 topic=self._topic.name,
                 consumer=self._consumer,
             )
@@ -152,12 +152,12 @@ class QueueStore:
         return found
 
     def _kept(self, stored: QueueState, partition: int) -> QueueState:
-        """Return what counts of a state, of the records that there are now."""
+        """Return the part of a state that is valid for the current records."""
         marks = self._log.marks(self._topic, partition)
         if stored.epoch and stored.next <= marks.high:
             now = self._with_epoch(stored, self._found(), partition)
             if now.epoch != stored.epoch:
-                # The log was taken back, and has other records there now: they all come.
+                # The log lost records and has others at these offsets now: deliver them all.
                 begun = QueueState(
                     stored.floor, stored.floor, cursor=stored.cursor, seek_id=stored.seek_id
                 )
@@ -178,5 +178,5 @@ def _load(raw: bytes, key: str) -> QueueState:
 
 
 def _is_same(stored: QueueState | None, after: QueueState) -> bool:
-    """Whether there is nothing to store: where the cursor is by now need not be."""
+    """Whether nothing needs to be stored; a changed cursor alone does not."""
     return stored is not None and after == msgspec.structs.replace(stored, cursor=after.cursor)

@@ -1,4 +1,4 @@
-"""Keeps a consumer's partitions in step with its group, beside whatever reads them."""
+"""Keeps a consumer's partitions in step with its group, in the background."""
 
 import contextlib
 import logging
@@ -32,7 +32,7 @@ from strandline.values import (
 )
 
 HEARTBEAT_S: Final = CONSUMER_IDLE_S / 7
-"""How often an open consumer sends a heartbeat for its cursors, though it acks nothing."""
+"""How often an open consumer sends a heartbeat, even if it acks nothing."""
 
 _BALANCED: Final = "gave it back, so that each member has its share"
 _RELEASED: Final = "released it"
@@ -41,7 +41,7 @@ _logger = logging.getLogger("strandline")
 
 
 class Rebalancing:
-    """Takes, hands over and loses the partitions of one consumer. Thread-safe."""
+    """Takes, hands over and loses one consumer's partitions. Thread-safe."""
 
     def __init__(
         self,
@@ -67,18 +67,18 @@ class Rebalancing:
         self._clock = clock
         self._on_event = on_event
         self._on_chosen = on_chosen
-        #: How many partitions there were at the beginning: others begin at their first record.
+        #: The number of partitions at the start: added ones begin at their first record.
         self._first_count = 0
-        #: Whether a manual member reads every partition, those that are added among them.
+        #: Whether a manual member reads every partition, including ones added later.
         self._is_every = False
         self._counts = counts_of(log)
         self._lock = threading.RLock()
         self._revoking: dict[int, float] = {}
-        """Until when each may be drained."""
+        """The deadline until which each partition may be drained."""
         self.entered: dict[int, int] = {}
-        """The generation of each partition that is read, or drained."""
+        """The generation of each partition that is being read or drained."""
         self.left: set[int] = set()
-        """What was held, and went to other members."""
+        """Partitions that went to other members."""
         self._heartbeat_at = clock.monotonic() + HEARTBEAT_S
         self._failure: StrandlineError | None = None
         self._timer: Timer | None = None
@@ -86,13 +86,13 @@ class Rebalancing:
 
     @property
     def is_valid(self) -> bool:
-        """Whether the lease surely holds, and nothing has failed since the last look."""
+        """Whether the lease certainly holds, and nothing has failed since the last look."""
         return self._failure is None and self._membership.is_valid
 
     def begin(self, partitions: Collection[int] | None, count: int, *, is_every: bool) -> None:
-        """Join the group, or have exactly these partitions. What raises leaves it again.
+        """Join the group, or take exactly these partitions. If it raises, it has left again.
 
-        With `is_every`, partitions that are added to the topic's `count` are read, too.
+        With `is_every`, partitions added beyond `count` are read, too.
         """
         with self._lock:
             self._first_count = count
@@ -106,7 +106,7 @@ class Rebalancing:
             self._schedule()
 
     def step(self) -> None:
-        """Do at once what is due in a moment; raises what went wrong since."""
+        """Do the background step now; raises any error since the last call."""
         with self._lock:
             failure, self._failure = self._failure, None
             if failure is not None:
@@ -115,7 +115,7 @@ class Rebalancing:
                 self._step()
 
     def doubt(self) -> None:
-        """Have the next step find out what is still held."""
+        """Have the next step check which partitions are still held."""
         self._membership.doubt()
 
     def assign(self, wanted: Collection[int]) -> None:
@@ -141,7 +141,7 @@ class Rebalancing:
             self._give_back(released, _RELEASED)
 
     def close(self) -> None:
-        """Give everything back, and leave the group."""
+        """Release all partitions, and leave the group."""
         with self._lock:
             self._is_closed = True
             timer, self._timer = self._timer, None
@@ -190,7 +190,7 @@ class Rebalancing:
                 self._notify(Revoked(Partition(partition), generation, reason, is_lost=False))
 
     def _hand_over(self) -> None:
-        """Give back what is drained, or has had its time."""
+        """Release partitions that are drained, or whose deadline has passed."""
         now = self._clock.monotonic()
         drained = [
             each
@@ -201,7 +201,7 @@ class Rebalancing:
         self._give_back(drained, _BALANCED)
 
     def _finish(self, partitions: Collection[int]) -> None:
-        """Store what was acked, and read these partitions no more."""
+        """Store the acks of these partitions, and stop reading them."""
         self._acks.commit_together(partitions)
         for partition in partitions:
             with contextlib.suppress(LeaseLostError):
@@ -214,7 +214,7 @@ class Rebalancing:
                 self.left.add(partition)
 
     def _enter_held(self) -> None:
-        """Read what is held and not yet read: fence it first, then look where it begins."""
+        """Start reading newly held partitions: fence first, then find the start."""
         new: dict[int, list[int]] = {}
         for partition, generation in self._membership.held.items():
             if partition not in self.entered:
@@ -223,7 +223,7 @@ class Rebalancing:
             try:
                 self._enter(partitions, generation)
             except LeaseLostError as error:
-                # Of a group that was removed, with generations above those of the new one.
+                # A removed group had higher generations than the new one.
                 if isinstance(current := error.fields.get("current"), int):
                     self._membership.raise_generation(current)
                 self._give_back(partitions, _RELEASED)
@@ -234,7 +234,7 @@ class Rebalancing:
     def _enter(self, partitions: Collection[int], generation: int) -> None:
         for partition, cursor in self._register(partitions, generation).items():
             reason = self._membership.reason_of(partition)
-            # Before the first record of it, so that it finds everything prepared.
+            # Before the partition's first record, so that the listener can prepare.
             self._notify(Assigned(partition, generation, cursor, reason))
             self._deliveries.enter(partition, cursor, generation)
             self.entered[partition] = generation
@@ -264,12 +264,12 @@ class Rebalancing:
         )
 
     def _start_of(self, partition: int) -> Start | datetime:
-        # Whatever an added partition has was appended after the consumer began.
+        # All records of an added partition were appended after the consumer began.
         is_added = partition >= self._first_count
         return EARLIEST if is_added and isinstance(self._start, Start) else self._start
 
     def _register_rest(self, count: int) -> None:
-        """Have the consumer exist where other members will read."""
+        """Create the consumer's cursors in partitions that other members will read."""
         missing = [
             number
             for number in range(count)
@@ -286,7 +286,7 @@ class Rebalancing:
         for partition, generation in self.entered.items():
             by_generation.setdefault(generation, []).append(partition)
         for generation, partitions in by_generation.items():
-            # One that fails is made up for by the next, long before the silence is too long.
+            # If one fails, the next follows long before the consumer counts as idle.
             with contextlib.suppress(UnavailableError, LeaseLostError):
                 self._register(partitions, generation)
 
@@ -321,7 +321,7 @@ class Rebalancing:
 
 
 def _weakly(tick: "weakref.WeakMethod[Callable[[], None]]") -> Callable[[], None]:
-    # A consumer that is no longer referred to is not kept by its timer.
+    # Weakly: the timer must not keep a consumer without references alive.
     def run() -> None:
         if (found := tick()) is not None:
             found()

@@ -1,4 +1,4 @@
-"""Spans for what consumers get and functions handle."""
+"""Tracing spans for received and processed records."""
 
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
@@ -12,7 +12,7 @@ from strandline.values import Record, Topic
 
 
 def tracing_of(log: Log, whose: ConsumerName) -> Callable[[Iterable[Delivery]], None] | None:
-    """Return what notes deliveries of a consumer for traces; None for a log without."""
+    """Return a function that traces a consumer's deliveries; None for a log without tracing."""
     tracing = parts_of(log).tracing
     if tracing is None:
         return None
@@ -26,7 +26,7 @@ def tracing_of(log: Log, whose: ConsumerName) -> Callable[[Iterable[Delivery]], 
 def processing_of(
     log: Log, topic: Topic, name: str
 ) -> Callable[[Record], AbstractContextManager[object]]:
-    """Return what makes a block for each record that a function handles."""
+    """Return a function that makes a span block for each record being processed."""
     tracing = parts_of(log).tracing
     if tracing is None:
         return lambda _: nullcontext()

@@ -1,4 +1,4 @@
-"""Records that come at a later time, by the time at which each is due."""
+"""Records that are delivered at a later time, ordered by that time."""
 
 import heapq
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from strandline.subscriptions.outstanding import Outstanding
 
 
 class Due(NamedTuple):
-    """A record that comes at a time of the wall clock, in microseconds."""
+    """A record that is due at a wall-clock time, in microseconds."""
 
     at_us: int
     partition: int
@@ -16,17 +16,17 @@ class Due(NamedTuple):
 
 
 class Redeliveries:
-    """The records of a consumer that wait. Its caller holds the consumer's lock."""
+    """The waiting records of a consumer. The caller holds the consumer's lock."""
 
     def __init__(self) -> None:
         self._heap: list[Due] = []
 
     def add(self, due: Due) -> None:
-        """Have a record come."""
+        """Add a record."""
         heapq.heappush(self._heap, due)
 
     def first(self, now_us: int, outstanding: Mapping[int, Outstanding]) -> Due | None:
-        """Return what is due first, if that is by now; what was acked is dropped."""
+        """Return the first record due by now, if there is one; drops records acked meanwhile."""
         while self._heap and self._heap[0].at_us <= now_us:
             due = self._heap[0]
             if outstanding[due.partition].is_delayed(due.offset):
@@ -35,13 +35,13 @@ class Redeliveries:
         return None
 
     def wait_s(self, now_us: int, at_most: float) -> float:
-        """Return how long it is until the next one is due, and no more than `at_most`."""
+        """Return how long until the next record is due, at most `at_most`."""
         if not self._heap:
             return at_most
         return min(at_most, max(0, self._heap[0].at_us - now_us) / 1_000_000)
 
     def remove(self, due: Due) -> bool:
-        """Forget one of them, which need not be the first any more; False if there is none."""
+        """Remove a record, not necessarily the first; False if it is not there."""
         if due not in self._heap:
             return False
         self._heap.remove(due)
@@ -49,6 +49,6 @@ class Redeliveries:
         return True
 
     def remove_partition(self, partition: int) -> None:
-        """Forget those of a partition."""
+        """Remove the records of a partition."""
         self._heap = [due for due in self._heap if due.partition != partition]
         heapq.heapify(self._heap)

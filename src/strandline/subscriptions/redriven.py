@@ -1,4 +1,4 @@
-"""Dead letters that were redriven to a consumer: delivered as the records that they were."""
+"""Dead letters redriven to a consumer: delivered as their original records."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ _AT_ONCE: Final = float("-inf")
 
 
 class _Carrier(NamedTuple):
-    """A record of the redrive topic, and how often what it carries was delivered."""
+    """A record of the redrive topic, and how often the record that it carries was delivered."""
 
     record: Record
     deliveries: int
 
 
 class Redriven:
-    """What one consumer gets of its topic's redrive topic. Thread-safe.
+    """A consumer's records from its topic's redrive topic. Thread-safe.
 
-    A reader of the redrive topic, under the consumer's own name, keeps the place and the
+    A reader of the redrive topic, with the consumer's own name, keeps the cursor and the
     counts; it is opened once there may be anything to read.
     """
 
@@ -56,33 +56,33 @@ class Redriven:
         self._whose = whose
         self._topic = whose.topic
         self._deliveries_max = DELIVERIES_MAX if deliveries_max is None else deliveries_max
-        #: One delivery more than allowed: such a record is dead-lettered for its own topic.
+        #: One more than allowed: this class dead-letters such a record, for the original topic.
         self._reader_max = None if deliveries_max is None else deliveries_max + 1
         self._clock = clock
         self._lease_s = lease_s
         self._lock = threading.RLock()
-        #: Whether there may be anything to look for.
+        #: Whether there may be anything to read.
         self.is_expected: bool = False
         self._is_closed = False
         self._look_at = _AT_ONCE
-        #: None in a group: which of its members gets what, its own group decides.
+        #: None in a group: the reader's own group assigns the partitions.
         self._partitions: frozenset[int] | None = None
         self._reader: Consumer | None = None
         self._ready: deque[Delivery] = deque()
-        #: By the place of the record that they carry.
+        #: By the partition and offset of the original record.
         self._carriers: dict[tuple[int, int], dict[tuple[int, int], _Carrier]] = {}
 
     def expect(self) -> None:
-        """Look for records from now on."""
+        """Check for redriven records from now on."""
         self.is_expected = True
 
     def expect_if_any(self) -> None:
-        """Look for records from now on, if any was ever dead-lettered."""
+        """Check for redriven records from now on, if anything was ever dead-lettered."""
         if may_be_redriven(self._log, self._topic):
             self.expect()
 
     def assign(self, partitions: Iterable[int]) -> None:
-        """Take what is redriven of exactly these partitions."""
+        """Take redriven records of exactly these partitions."""
         with self._lock:
             wanted = frozenset(partitions)
             if self._reader is not None:
@@ -90,11 +90,11 @@ class Redriven:
             self._partitions = wanted
 
     def is_due(self, now: float) -> bool:
-        """Whether it is time for `look`."""
+        """Whether it is time to call `look`."""
         return self.is_expected and now >= self._look_at
 
     def look(self) -> None:
-        """Have the next record ready for `take`, if there is one. May have to wait."""
+        """Prepare the next record for `take`, if there is one. May have to wait."""
         with self._lock:
             if not self.is_expected or self._ready:
                 return
@@ -103,21 +103,21 @@ class Redriven:
                 while not self._ready and self._step():
                     pass
             except UnavailableError:
-                # Tried again at the next look: the topic's own records come meanwhile.
+                # The next look tries again; meanwhile the topic's own records are delivered.
                 return
             if self._ready:
                 self._look_at = _AT_ONCE
 
     def take(self) -> Delivery | None:
-        """Return the delivery that is ready."""
+        """Return the prepared delivery, if there is one."""
         return self._ready.popleft() if self._ready else None
 
     def holds(self, record: Record) -> bool:
-        """Whether the record was delivered from here and is outstanding."""
+        """Whether the record was delivered by this object and is outstanding."""
         return self.is_expected and (record.partition, record.offset) in self._carriers
 
     def ack(self, records: Iterable[Record]) -> None:
-        """These records are handled: all of them, or if it raises none. May have to wait."""
+        """Mark these records as handled, all or, if it raises, none. May have to wait."""
         with self._lock:
             carriers = [
                 (record, place, carrier.record)
@@ -133,7 +133,7 @@ class Redriven:
                 self._drop(record, place)
 
     def nack(self, record: Record, *, delay_s: float, reason: str) -> bool:
-        """Have the record delivered again, or dead-lettered again if that was often enough."""
+        """Have the record delivered again, or dead-letter it again after the last try."""
         with self._lock:
             carrier = self._last(record)
             if carrier.deliveries >= self._deliveries_max:
@@ -150,8 +150,8 @@ class Redriven:
             self._dead_letter(record, carrier.record, carrier.deliveries, reason)
 
     def close(self) -> None:
-        """Deliver nothing more; what is outstanding comes again."""
-        # Without the lock: closing waits for no look that is under way.
+        """Deliver nothing more; outstanding records are delivered again later."""
+        # Without the lock: closing must not wait for a running look.
         self._is_closed = True
         self._ready.clear()
         if self._reader is not None:
@@ -162,7 +162,7 @@ class Redriven:
         if self._reader is None:
             self._reader = self._new_reader(redrive_topic(self._log, self._topic))
             if self._is_closed:
-                # A close in between did not find it.
+                # A concurrent close did not see the reader.
                 self._reader.close()
         found = self._reader.next(0.0)
         if found is None:

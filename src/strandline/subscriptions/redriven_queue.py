@@ -1,4 +1,4 @@
-"""Dead letters that were redriven to a work queue: delivered as the records that they were."""
+"""Dead letters redriven to a work queue: delivered as their original records."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class RedrivenQueue:
-    """What one member gets of its topic's redrive topic, itself a work queue of this name."""
+    """A member's records from its topic's redrive topic, a work queue of the same name."""
 
     def __init__(
         self,
@@ -37,11 +37,11 @@ class RedrivenQueue:
         self._new_reader = new_reader
         self._is_redrive_topic = is_internal_name(whose.topic.name)
         self._reader: SharedConsumer | None = None
-        #: By the place of the record that they carry.
+        #: By the partition and offset of the original record.
         self._carriers: dict[tuple[int, int], Delivery] = {}
 
     def look(self) -> Delivery | None:
-        """Return the next record that was redriven; None if there is none. May block."""
+        """Return the next redriven record; None if there is none. May block."""
         if self._reader is None:
             if self._is_redrive_topic or not may_be_redriven(self._log, self._topic):
                 return None
@@ -53,7 +53,7 @@ class RedrivenQueue:
             record = original(self._log, self._topic, carrier.record)
             if carrier.count > self._deliveries_max:
                 self._append_dead_letter(record, carrier, carrier.count - 1, NEVER_HANDLED)
-                # If it took so long that another member has it, that one does the same.
+                # If this took so long that another member has it, that member does the same.
                 with contextlib.suppress(ConflictError):
                     self._reader.ack(carrier)
                 continue
@@ -62,17 +62,17 @@ class RedrivenQueue:
         return None
 
     def holds(self, record: Record) -> bool:
-        """Whether the record was delivered from here and is not settled."""
+        """Whether the record was delivered by this object and is not settled."""
         is_of_topic = record.topic == self._topic.name
         return is_of_topic and (record.partition, record.offset) in self._carriers
 
     def ack(self, record: Record) -> None:
-        """The record is handled."""
+        """Mark the record as handled."""
         self._the_reader().ack(self._carriers[record.partition, record.offset])
         self._drop(record)
 
     def nack(self, record: Record, *, delay_s: float, reason: str) -> bool:
-        """Have the record delivered again, or dead-lettered again if that was often enough."""
+        """Have the record delivered again, or dead-letter it again after the last try."""
         carrier = self._carriers[record.partition, record.offset]
         if carrier.count >= self._deliveries_max:
             self.dead_letter(record, reason=reason)
@@ -88,17 +88,17 @@ class RedrivenQueue:
     def dead_letter(self, record: Record, *, reason: str) -> None:
         """Dead-letter the record again."""
         carrier = self._carriers[record.partition, record.offset]
-        # A member that has lost the record must not dead-letter it, too.
+        # A member that has lost the record must not dead-letter it.
         self._the_reader().extend(carrier)
         self._append_dead_letter(record, carrier, carrier.count, reason)
         self.ack(record)
 
     def forget(self, record: Record) -> None:
-        """The record was delivered from its own topic since, which counts from now on."""
+        """Drop the record: it was delivered from its own topic since, and that one counts."""
         self._drop(record)
 
     def close(self) -> None:
-        """Let other members have what this one holds."""
+        """Release what this member holds to other members."""
         if self._reader is not None:
             self._reader.close()
 

@@ -46,22 +46,22 @@ class DeadLetter:
     """A record in a dead-letter topic."""
 
     offset: Offset
-    """Its place in the dead-letter topic."""
+    """Its offset in the dead-letter topic."""
     consumer: str
     """The consumer or trigger that could not handle it."""
     deliveries: int
-    """How often it was delivered before it was dead-lettered, or since it was redriven."""
+    """How often it was delivered before it was dead-lettered, counted from the last redrive."""
     reason: str
-    """The cause, as the consumer or trigger gave it."""
+    """The reason that the consumer or trigger gave."""
     partition: Partition
-    """With `record_offset`, its place in its own topic."""
+    """With `record_offset`, its place in the original topic."""
     record_offset: Offset
     event: Event
-    """As it is stored: an event with our headers, or bytes or a batch in base64."""
+    """The stored form: an event with our headers, or bytes or a batch in base64."""
     is_redriven: bool
-    """Whether it was handed to its consumer, or to a topic, once more, or discarded."""
+    """Whether it was redriven to its consumer or to a topic, or discarded."""
     consumer_tenant: str | None = None
-    """Whose consumer that is, in a topic that several tenants share."""
+    """The consumer's tenant, in a topic that several tenants share."""
     timestamp_us: int = 0
     """When it was dead-lettered."""
 
@@ -77,18 +77,18 @@ class DeadLetter:
 
 
 Chosen: TypeAlias = "Callable[[DeadLetter], bool] | str | None"
-"""Which dead letters: a function, or a predicate on their records; None for all."""
+"""Which dead letters to choose: a function, or a predicate on their records; None for all."""
 
 
 def dead_letters(
     log: Log, topic: TopicName, *, consumer: str | None = None, where: Chosen = None
 ) -> Iterator[DeadLetter]:
-    """Yield what is dead-lettered of a topic, oldest first; of one consumer, if given.
+    """Yield the dead letters of a topic, oldest first; of one consumer, if given.
 
-    What was erased is left out.
+    Erased records are left out.
 
     `where` chooses among them: a function of a DeadLetter, or a predicate as for `subscribe`,
-    for those whose own record matches; of a batch, if one of its rows does.
+    which must match the original record; for a batch, one of its rows.
     PredicateEvalError at a record on which it fails.
     """
     check_blocking(log)
@@ -116,7 +116,7 @@ def _letters(
 
 
 def attempts(log: Log, topic: TopicName, offset: int) -> list[DeadLetter]:
-    """Return each time that a record became a dead letter of one consumer, oldest first.
+    """Return every dead letter that one consumer has written for a record, oldest first.
 
     `offset` is that of one of them in the dead-letter topic; InvalidError if there is none.
     """
@@ -143,17 +143,17 @@ def redrive(
 ) -> list[DeadLetter]:
     """Redrive the dead letters of a topic to their consumers; return those redriven.
 
-    Of one consumer or trigger, if given; only what has these offsets in the dead-letter
-    topic, if given; only those that `where` chooses, see `dead_letters`. With `to` the
-    record is appended to that topic instead, with its value, key and tenant, for those that
-    read it. Each goes once, however often this is called, also by several at a
-    time or after a crash: what was redriven is left out. One that fails again is dead-lettered
-    again, and can be redriven again. No other reader of the topic sees anything of it.
-    With `dry_run` nothing is redriven, and what would be is returned.
+    Limited, where given, to one consumer or trigger, to these offsets in the dead-letter
+    topic, and to those that `where` chooses, see `dead_letters`. With `to` the record is
+    appended to that topic instead, with its value, key and tenant, for that topic's
+    readers. Each is redriven once, however often this is called, also concurrently or after a
+    crash: redriven letters are left out. A record that fails again is dead-lettered again, and
+    can be redriven again. Other readers of the topic do not see it.
+    With `dry_run` nothing is redriven; returns what would be.
 
-    A consumer or trigger that does not run gets them when it does. InvalidError if one
-    of them no longer exists in the log (it was deleted); nothing is redriven then. What
-    is returned is durable, where the log reaches that.
+    A consumer or trigger that is not running gets them when it is. InvalidError, with
+    nothing redriven, if one of them no longer exists in the log because it was deleted. What
+    is returned is durable, if the log can be.
     """
     check_blocking(log)
     consumer = None if consumer is None else check_consumer_name(consumer)
@@ -179,8 +179,9 @@ def discard(
 ) -> list[DeadLetter]:
     """Discard the dead letters of a topic; return those discarded.
 
-    Chosen as by `redrive`, which leaves them out from then on. They stay listed, with
-    `is_redriven`. With `on_dead_letter="block-key"`, what waits behind them comes.
+    Chosen as by `redrive`, which leaves out discarded ones from then on. They stay listed,
+    with `is_redriven`. With `on_dead_letter="block-key"`, records waiting for them are
+    delivered.
     """
     check_blocking(log)
     check_flag("dry_run", dry_run)
@@ -209,7 +210,7 @@ def _open_letters(
 
 
 class _Redrive:
-    """Hands dead letters of one topic on."""
+    """Redrives or discards dead letters of one topic."""
 
     def __init__(
         self, log: Log, topic: Topic, target: Topic | None, *, is_discarding: bool = False
@@ -225,7 +226,7 @@ class _Redrive:
         self._count = log.describe_topic(self._redriven).settings.partitions
 
     def redriven(self, chosen: Iterable[DeadLetter]) -> list[DeadLetter]:
-        """Hand these on, and return those that this call has handed on."""
+        """Redrive these letters, and return those that this call has redriven."""
         return [replace(letter, is_redriven=True) for letter in chosen if self._hand_on(letter)]
 
     def _hand_on(self, letter: DeadLetter) -> bool:
@@ -234,7 +235,7 @@ class _Redrive:
         if self._target is not None:
             self._append_to(self._target, letter, record)
         if self._target is not None or self._is_discarding:
-            # A note that this one is done, which is for no consumer.
+            # A note that this letter is done; no consumer processes it.
             event = _with_header(event, _CONSUMER, "")
         receipt = self._log.append(
             self._redriven,
@@ -287,12 +288,12 @@ def _record_of(letter: DeadLetter) -> tuple[object, ...]:
 
 
 def found_redrive_topic(log: Log, topic: Topic) -> Topic | None:
-    """Return the topic by which the consumers of a topic get dead letters, if there is one."""
+    """Return the redrive topic of a topic, if there is one."""
     return found_topic(log, topic, redrive_topic_name(topic))
 
 
 def redrive_topic(log: Log, topic: Topic) -> Topic:
-    """Return the internal topic by which the consumers of a topic get dead letters."""
+    """Return the internal redrive topic of a topic; create it if it is missing."""
     found = found_redrive_topic(log, topic)
     if found is not None:
         return found
@@ -305,24 +306,24 @@ def redrive_topic(log: Log, topic: Topic) -> Topic:
 
 
 def redrive_partitions(log: Log, topic: Topic, partitions: Iterable[int]) -> list[int]:
-    """Return the partitions of the redrive topic that a reader of these partitions reads."""
+    """Return the partitions of the redrive topic that belong to these partitions."""
     count = log.describe_topic(redrive_topic(log, topic)).settings.partitions
     return sorted(number for number in partitions if number < count)
 
 
 def may_be_redriven(log: Log, topic: Topic) -> bool:
-    """Whether anything was ever dead-lettered of the topic."""
+    """Whether any record of the topic was ever dead-lettered."""
     return dead_letter_topic(log, topic) is not None
 
 
 def original(log: Log, topic: Topic, redrive: Record) -> Record:
-    """Return the record that was dead-lettered and is redriven by this one."""
+    """Return the original record of a record in the redrive topic."""
     letter = letter_of(redrive, is_redriven=True)
     value = _value(letter.event, log.describe_topic(topic).settings.value_kind)
     try:
         here = list(log.read(topic, letter.partition, letter.record_offset, records_max=1))
     except StrandlineError:
-        # Trimmed, or of a topic of this name that was dropped.
+        # Trimmed, or from a dropped topic of this name.
         here = []
     if here and _is_equal(here[0].value, value):
         return here[0]
@@ -338,14 +339,14 @@ def original(log: Log, topic: Topic, redrive: Record) -> Record:
 
 
 def is_for(redrive: Record, topic: Topic, consumer: str, tenant: str | None = None) -> bool:
-    """Whether a consumer of this name, of this tenant in a shared topic, is to have it."""
+    """Whether a record is for the consumer of this name, and of this tenant in a shared topic."""
     whose = None if tenant == topic.tenant else tenant
     headers = redrive.headers
     return (headers.get(_CONSUMER), headers.get(_TENANT)) == (consumer, whose)
 
 
 def _wanted(log: Log, topic: Topic, where: str) -> Callable[[Record], bool]:
-    """Return whether the record that a dead letter stands for matches."""
+    """Return a function that tests a dead letter's original record."""
     where = check_text(where, "predicate")
     if not where.strip():
         return lambda _: True
@@ -362,7 +363,7 @@ def _wanted(log: Log, topic: Topic, where: str) -> Callable[[Record], bool]:
 
 
 def _redrive_partition(partition: int, count: int) -> int:
-    # A redrive topic of before has one partition, whatever its topic has.
+    # Redrive topics of earlier versions have one partition.
     return partition if partition < count else 0
 
 
@@ -375,7 +376,7 @@ def _check_takers(log: Log, topic: Topic, chosen: Iterable[DeadLetter]) -> None:
     }
     if gone:
         raise InvalidError(
-            "no consumer of this name can take what it dead-lettered: open it once, or redrive "
+            "no consumer of this name exists to take its dead letters: open it once, or redrive "
             "those of others with consumer=",
             topic=topic.name,
             consumers=sorted(gone),
@@ -388,17 +389,17 @@ def dead_letter_topic(log: Log, topic: Topic) -> Topic | None:
 
 
 def letter_offset_of(redrive: Record) -> int:
-    """Return which dead letter a record of the redrive topic stands for."""
+    """Return the offset of the dead letter that a record of the redrive topic redrives."""
     return int(redrive.headers[REDRIVEN_HEADER])
 
 
 def is_note(redrive: Record) -> bool:
-    """Whether it says only that the letter is done: discarded, or appended to a topic."""
+    """Whether it only records that the letter is done: discarded, or appended to a topic."""
     return not redrive.headers.get(_CONSUMER)
 
 
 def letter_of(record: Record, *, is_redriven: bool = False) -> DeadLetter:
-    """Return the dead letter that a record of the dead-letter topic is."""
+    """Decode a record of the dead-letter topic."""
     headers = record.headers
     return DeadLetter(
         offset=record.offset,

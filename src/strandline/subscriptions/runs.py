@@ -1,11 +1,11 @@
-"""Offsets as runs: as small as what is between them. Pure, no I/O."""
+"""A set of offsets stored as runs, as small as the number of runs; no I/O."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 
 
 class OffsetRuns:
-    """Runs [start, end) of offsets, which ascend and do not touch."""
+    """Runs [start, end) of offsets, ascending, with offsets left out between them."""
 
     __slots__ = ("_ends", "_starts", "count")
 
@@ -13,12 +13,12 @@ class OffsetRuns:
         self._starts: list[int] = []
         self._ends: list[int] = []
         self.count: int = 0
-        """How many offsets there are."""
+        """The number of offsets."""
         for start, end in runs:
             self.add(start, end)
 
     def add(self, start: int, end: int) -> None:
-        """Have these offsets in it, too."""
+        """Add these offsets."""
         first = bisect_left(self._ends, start)
         last = bisect_right(self._starts, end)
         if first < last:
@@ -44,7 +44,7 @@ class OffsetRuns:
         return self._ends[place] if place >= 0 and offset < self._ends[place] else None
 
     def drop_before(self, offset: int) -> None:
-        """Have none before this offset."""
+        """Remove the offsets before this one."""
         place = bisect_right(self._ends, offset)
         self.count -= sum(self._ends[:place]) - sum(self._starts[:place])
         del self._starts[:place], self._ends[:place]

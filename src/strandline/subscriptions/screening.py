@@ -1,4 +1,4 @@
-"""Which records a subscription with a predicate is given, and which rows of them."""
+"""Applies a subscription's predicate to records, and to the rows of batches."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from strandline.values import InvalidError, Record, TopicSettings, ValueKind
 from strandline.values.record import with_value
 
 Outcome: TypeAlias = Record | InvalidError | None
-"""The record, or what is left of it; why that is unknown; None if it is not selected."""
+"""The record, or its selected rows; the error; None if it is not selected."""
 
 FEW_RECORDS: Final = 8
-"""So many events are tested one by one in less time than columns are made of them."""
+"""Up to this many events, single tests are faster than building columns."""
 
 
 class FailedRecord(NamedTuple):
@@ -37,7 +37,7 @@ class FailedRecord(NamedTuple):
 
     @property
     def offset(self) -> int:
-        """Its place in its partition."""
+        """Its offset."""
         return self.record.offset
 
 
@@ -45,16 +45,16 @@ class Screen(Protocol):
     """A predicate on the records of one topic."""
 
     text: PredicateText
-    """The predicate, to be parsed again elsewhere."""
+    """The predicate's text, to be parsed again by a server."""
 
     def sift(self, records: Sequence[Record]) -> Iterable[Outcome]:
         """Return the outcome of each record, in their order."""
 
 
 def screen_for(where: str, settings: TopicSettings, now_us: int) -> Screen:
-    """Return the screen for a topic with these settings; PredicateError if the text is not for it.
+    """Return the screen for a topic with these settings; PredicateError if the text is invalid.
 
-    `current_timestamp` in the text stands for `now_us` from now on.
+    `current_timestamp` in the text has the value `now_us` from now on.
     """
     if settings.value_kind is ValueKind.EVENT:
         return EventScreen(where, now_us, settings.payload_schema)
@@ -64,7 +64,7 @@ def screen_for(where: str, settings: TopicSettings, now_us: int) -> Screen:
 
 
 class EventScreen:
-    """A predicate on what EVENT_COLUMNS names; a payload is parsed if it is looked into."""
+    """A predicate on EVENT_COLUMNS; a payload is parsed only if the predicate needs it."""
 
     def __init__(self, where: str, now_us: int, declared: pa.Schema | None = None) -> None:
         self.predicate: Final = parse_predicate(where, event_columns(declared), now_us=now_us)
@@ -73,13 +73,13 @@ class EventScreen:
 
     def sift(self, records: Sequence[Record]) -> Iterable[Outcome]:
         if len(records) <= FEW_RECORDS and self.predicate.row_test is not None:
-            # Where it fails, the error comes from the kernels below.
+            # If it fails, the general evaluation below raises the error.
             with suppress(pa.ArrowInvalid):
                 return [record if self.wants(record) else None for record in records]
         return self._sift_batch(records)
 
     def wants(self, record: Record) -> bool:
-        """Whether a record matches, by the test of single rows, which the predicate has."""
+        """Whether a record matches; only for a predicate with a single-row test."""
         test = self.predicate.row_test
         assert test is not None
         return bool(test.matches([_READ[name](record) for name in test.columns]))
@@ -99,9 +99,9 @@ class EventScreen:
 def sift_together(
     screens: Sequence[EventScreen], records: Sequence[Record]
 ) -> dict[EventScreen, list[int]]:
-    """Return for each screen the records that match, by their place, all in one pass.
+    """Return for each screen the indices of the records that match, in one pass.
 
-    Nothing if one of the predicates fails.
+    Empty if one of the predicates fails.
     """
     if len(screens) < 2:  # noqa: PLR2004 - Two are needed to share.
         return {}
@@ -113,7 +113,7 @@ def sift_together(
     try:
         found = matches_each(predicates, _columns(read, records))
     except PredicateEvalError:
-        return {}  # Each finds its own row that fails.
+        return {}  # Each screen must find the row on which it fails itself.
     return {
         screen: pc.indices_nonzero(mask).to_pylist() if mask.true_count else []
         for screen, mask in zip(screens, found, strict=True)
@@ -121,7 +121,7 @@ def sift_together(
 
 
 def _columns(read: Collection[str], records: Sequence[Record]) -> pa.RecordBatch:
-    """Return the columns of events that are read, and one if none is."""
+    """Return the event columns that are read; one column if none is."""
     fields = [field for field in EVENT_COLUMNS if field.name in (read or ("kind",))]
     arrays = [
         _array([_READ[field.name](record) for record in records], field.type) for field in fields
@@ -130,7 +130,7 @@ def _columns(read: Collection[str], records: Sequence[Record]) -> pa.RecordBatch
 
 
 class BatchScreen:
-    """A predicate on the rows of batches, each parsed for the schema that it has."""
+    """A predicate on the rows of batches, parsed for each schema that occurs."""
 
     def __init__(self, where: str, now_us: int) -> None:
         check_syntax(where)

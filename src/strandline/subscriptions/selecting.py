@@ -1,4 +1,4 @@
-"""Leaving out records in the store, where that can tell which are not wanted. See design 0107."""
+"""Skips records in the store, if it can tell which are not wanted. See design 0107."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -22,18 +22,18 @@ _COLUMNS: Final = frozenset({"kind", "key", "timestamp", "occurred_at"})
 
 
 class Selecting:
-    """Asks a store which records may be wanted, or where the next of them is."""
+    """Asks a store for the records that may be wanted, or for the offset of the next one."""
 
     def __init__(self, log: Log) -> None:
         self._store = parts_of(log).store
         self._topics: dict[Topic, StoredTopic | None] = {}
-        #: Whether the store evaluates predicates; it may turn out that it cannot.
+        #: Whether the store evaluates predicates; cleared if it turns out that it cannot.
         self._is_evaluated = self._store.capabilities.has_evaluation
 
     def page(
         self, place: TopicPartition, wanted: ReadRange, screens: Sequence[Screen]
     ) -> SelectedPage | None:
-        """Return the records that a screen may want; None if they have to be read to know.
+        """Return the records that a screen may want; None if they must be read to decide.
 
         Raises as the log's `read`.
         """
@@ -47,7 +47,7 @@ class Selecting:
         return page
 
     def first_wanted(self, place: TopicPartition, start: int, screen: Screen) -> int:
-        """Return the first offset from `start` on that may match; `start` if that is unknown."""
+        """Return the first offset from `start` on that may match; `start` if unknown."""
         if not self._store.capabilities.has_selection or not isinstance(screen, EventScreen):
             return start
         bounds = tuple(_bounds(screen.predicate.bounds))
@@ -58,7 +58,7 @@ class Selecting:
         try:
             return store.first_meeting(topic, place.partition, start, bounds)
         except DroppedError:
-            return start  # Reading raises it, with what to do.
+            return start  # Reading the records raises the error.
 
     def _topic(self, topic: Topic) -> StoredTopic | None:
         if topic not in self._topics:

@@ -1,4 +1,4 @@
-"""What was delivered and is settled by its consumer: acks of one, of several, of all before."""
+"""Settles delivered records: acks of one, of several, or of all up to one."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -26,7 +26,7 @@ _OTHERS_ARE_ACKED: Final = (
 
 
 class Settlement:
-    """Finds what a delivered record belongs to, and acks it there. Thread-safe."""
+    """Finds the state that a delivered record belongs to, and acks it there. Thread-safe."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class Settlement:
             return self._acks.settle(record.partition, outstanding, offsets)
 
     def ack_many(self, delivered: Sequence[Record | Delivery]) -> Mapping[Partition, Offset]:
-        """Ack each of these: those of the topic with one write, then what was redriven."""
+        """Ack each of these: those of the topic with one write, then the redriven ones."""
         found: dict[Partition, tuple[Outstanding, set[int]]] = {}
         redriven = []
         with self._acks.storing:
@@ -87,9 +87,9 @@ class Settlement:
         return cursors
 
     def of(self, delivered: Record | Delivery) -> Outstanding:
-        """Return what the record belongs to. The caller holds the lock.
+        """Return the state of the record's partition. The caller holds the lock.
 
-        InvalidError for a record of another partition, LeaseLostError where that went to
+        InvalidError for a partition that is not read here, LeaseLostError if it went to
         another member.
         """
         record = record_of(delivered)
@@ -108,7 +108,7 @@ class Settlement:
         )
 
     def holds(self, delivered: Record | Delivery) -> bool:
-        """Whether the record is outstanding here, under a lease that surely holds."""
+        """Whether the record is outstanding here, under a lease that certainly holds."""
         record = record_of(delivered)
         if self._redriven.holds(record):
             return True
@@ -120,7 +120,7 @@ class Settlement:
             return False
 
     def check_held(self, delivered: Record | Delivery) -> None:
-        """Raise as `of`; asks the log where the lease is in doubt."""
+        """Raise as `of`; reads the log if the lease may have expired."""
         with self._lock:
             outstanding = self.of(delivered)
         self._check_leases({record_of(delivered).partition: outstanding})
@@ -132,7 +132,7 @@ class Settlement:
         )
 
     def _check_leases(self, held: Mapping[Partition, Outstanding]) -> None:
-        # As long as the lease surely holds, no other member can have taken over.
+        # While the lease certainly holds, no other member can have taken over.
         if self._membership.is_valid:
             return
         self._acks.check_held({n: each.generation for n, each in held.items() if each.generation})
@@ -150,7 +150,7 @@ class Settlement:
         return self._cursor_after(record)
 
     def _outstanding_besides(self, record: Record) -> Outstanding | None:
-        """Return what a redriven record belongs to if it was gone back to, too."""
+        """Return the outstanding records with this one, if a seek back delivered it as well."""
         outstanding = self._outstanding.get(record.partition)
         # It need not come a second time.
         is_twice = outstanding is not None and outstanding.is_outstanding(record.offset)

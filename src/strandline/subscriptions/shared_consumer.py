@@ -59,9 +59,9 @@ if TYPE_CHECKING:
     from strandline.subscriptions.async_shared_consumer import AsyncSharedConsumer
 
 VISIBILITY_S: Final = 30.0
-"""For how long a delivered record is hidden from other members, unless that is extended."""
+"""How long a delivered record is hidden from other members, unless extended."""
 
-#: How soon is looked again for what another member may free at any moment.
+#: How soon to look again for records that other members may release at any moment.
 _SOON_S: Final = 0.05
 _US: Final = 1_000_000
 
@@ -69,27 +69,28 @@ _US: Final = 1_000_000
 class SharedConsumer(Stream[Delivery]):
     """A member of a work queue: each record goes to one member at a time. At least once.
 
-    Any number of members of one name, in threads, processes and, where the log reaches
-    further, hosts, share the records of all partitions. A delivery is leased for
-    `visibility_s`, which `extend` prolongs; if it is neither acked nor nacked by then, or
-    its member has died, the record goes to any member again. Acks come in any order; what
-    is acked beyond the first record that is not is kept in the log, and is not delivered
-    again after a crash. The consumer's cursor never passes a record that is not settled.
+    Any number of members of one name, in threads, processes and, if the log reaches further,
+    hosts, share the records of all partitions. A delivery is leased for `visibility_s`, which
+    `extend` prolongs; if it is neither acked nor nacked by then, or its member has died, the
+    record goes to any member again. Acks may come in any order; records acked beyond the first
+    unsettled one are stored in the log, and are not delivered again after a crash. The
+    consumer's cursor never passes an unsettled record.
 
-    A record that was delivered `deliveries_max` times is dead-lettered. `order="key"`
-    delivers a record only once no earlier one of its key is unsettled: a nacked or leased
-    one holds up its key, and no other. `start` is where a queue of a new name begins.
+    A record that was delivered `deliveries_max` times is dead-lettered. `order="key"` delivers
+    a record only after all earlier ones of its key are settled: a nacked or leased record
+    delays only its own key. `start` is where a queue with a new name begins.
 
-    `on_dead_letter="block-key"` has the order by key, too, and later records of a dead letter's
-    key wait until it was redriven and acked, or discarded.
+    `on_dead_letter="block-key"` implies the order by key; later records with a dead letter's
+    key wait until it is redriven and acked, or discarded.
 
-    An event that was appended with `deliver_at` comes once it is due, and holds up nothing
-    until then. Of a partition, WINDOW records are leased or wait at a time.
+    An event that was appended with `deliver_at` is delivered at that time, and delays no other
+    record until then. Of each partition, WINDOW records may be leased or waiting at a time.
 
-    With `where`, a predicate as for `subscribe`, only what matches comes. The rest is settled
-    without a lease as it is passed, for all members, and holds up neither the cursor, nor its
-    key, nor a later record; open all members of a name with the same predicate. A record on
-    which the predicate fails is dead-lettered. What is redriven comes whether it matches or not.
+    With `where`, a predicate as for `subscribe`, only matching records are delivered. The others
+    are settled without a lease for all members as they are passed, and delay neither the cursor,
+    nor their key, nor later records; open all members of a name with the same predicate. A
+    record on which the predicate fails is dead-lettered. A redriven record is delivered whether
+    it matches or not.
 
     Any thread may call `ack`, `nack`, `extend` and `dead_letter`; one at a time reads.
     """
@@ -167,9 +168,9 @@ class SharedConsumer(Stream[Delivery]):
         return found[0] if found else None
 
     def fetch(self, max_records: int = 100, timeout_s: float | None = None) -> list[Delivery]:
-        """Return up to so many deliveries, as soon as there is one; none if the time is up.
+        """Return up to `max_records` deliveries, once there is one; none if the time is up.
 
-        They are leased together, at the cost of one, each for `visibility_s` from now on.
+        They are leased in one write, each for `visibility_s` from now on.
         """
         return self._fetch(check_whole("max_records", max_records, 1), timeout_s)
 
@@ -200,7 +201,7 @@ class SharedConsumer(Stream[Delivery]):
             await self._watch.wait_on_loop(wait_s)
 
     def _look(self, most: int) -> None:
-        """Have deliveries ready, if there are any. May block; what is ready stays so."""
+        """Prepare deliveries, if there are any. May block; prepared ones are kept."""
         self._check_open()
         if self._ready:
             return
@@ -220,7 +221,7 @@ class SharedConsumer(Stream[Delivery]):
                 states = list(self._queue.look_at_each(count))
 
     def _take(self, most: int) -> list[Delivery]:
-        """Return deliveries that are ready. Does not block."""
+        """Return prepared deliveries. Does not block."""
         found: list[Delivery] = []
         while self._ready and len(found) < most:
             found.append(self._ready.popleft())
@@ -235,7 +236,7 @@ class SharedConsumer(Stream[Delivery]):
         return max(0.0, (due if deadline is None else min(due, deadline)) - now)
 
     def _is_due_soon(self) -> bool:
-        """Whether a member may free a record, or one becomes due, before the next poll."""
+        """Whether another member may release a record, or one becomes due, before the next poll."""
         soon_us = self._clock.now_us() + round(POLL_S * _US)
         if self._leasing.is_one_due(soon_us):
             return True
@@ -248,12 +249,12 @@ class SharedConsumer(Stream[Delivery]):
     # --- settling ---
 
     def ack(self, delivered: Record | Delivery | Sequence[Record | Delivery]) -> None:
-        """The record is handled, or each of several. Durable when this returns.
+        """Mark the record, or each of several, as handled. Durable when this returns.
 
-        Again is no error. ConflictError if a lease has run out and another member has, or had,
-        the record since, or if a seek has moved the queue; the others of the call are acked
-        then. InvalidError, and none is acked, for a record that was not delivered here, ClosedError
-        after `close`. After any other error some may be acked: pass the same records again.
+        May be repeated. ConflictError if a lease has expired and another member has, or had, the
+        record since, or if a seek has moved the queue; the others of the call are acked then.
+        InvalidError for a record that was not delivered here, ClosedError after `close`: none is
+        acked then. After any other error some may be acked: pass the same records again.
         """
         if isinstance(delivered, Record | Delivery) or not isinstance(delivered, Iterable):
             records = [record_of(delivered)]
@@ -263,10 +264,10 @@ class SharedConsumer(Stream[Delivery]):
             self._ack(records)
 
     def nack(self, record: Record | Delivery, *, delay_s: float = 0.0, reason: str = "") -> bool:
-        """Have the record delivered again after `delay_s`, or dead-lettered after the last try.
+        """Have the record delivered again after `delay_s`, or dead-letter it after the last try.
 
-        The delay is kept in the log, and outlives this process. Returns whether it was
-        dead-lettered; it is acked then. Raises as `ack`, and InvalidError if it is settled.
+        The delay is stored in the log, and outlives this process. Returns whether the record was
+        dead-lettered, and so acked. Raises as `ack`, and InvalidError if it is settled.
         """
         record = record_of(record)
         delay_s, reason = check_seconds("delay_s", delay_s), check_text(reason, "reason")
@@ -282,7 +283,7 @@ class SharedConsumer(Stream[Delivery]):
             return False
 
     def extend(self, record: Record | Delivery, visibility_s: float | None = None) -> None:
-        """Hide the record from other members for so long from now on. Raises as `nack`."""
+        """Hide the record from other members for `visibility_s` from now on. Raises as `nack`."""
         record = record_of(record)
         given = self._visibility_s if visibility_s is None else visibility_s
         wanted_s = check_seconds("visibility_s", given, allows_zero=False)
@@ -298,14 +299,14 @@ class SharedConsumer(Stream[Delivery]):
             )
 
     def dead_letter(self, record: Record | Delivery, *, reason: str = "") -> None:
-        """Dead-letter the record, however often it was delivered; it is acked then."""
+        """Dead-letter and ack the record, however often it was delivered."""
         record, reason = record_of(record), check_text(reason, "reason")
         with self._settling():
             if self._redriven.holds(record):
                 self._redriven.dead_letter(record, reason=reason)
                 return
             count = self._deliveries_of(record)
-            # A member that has lost the record must not dead-letter it, too.
+            # A member that has lost the record must not dead-letter it.
             self._held.replace(record, lambda lease: lease)
             append_dead_letter(self._log, self._whose, record, deliveries=count, reason=reason)
             self._ack([record])
@@ -313,9 +314,9 @@ class SharedConsumer(Stream[Delivery]):
     # --- the rest ---
 
     def seek(self, partition: int, offset: int) -> None:
-        """Begin again at `offset` in a partition, forwards or back, for all members.
+        """Start again at `offset` in a partition, forwards or back, for all members.
 
-        What they have of it can no longer be acked. Deliveries are counted again.
+        Its current deliveries can no longer be acked. Delivery counts start over.
         """
         partition, offset = check_whole("partition", partition), check_whole("offset", offset)
         self._check_open()
@@ -325,7 +326,7 @@ class SharedConsumer(Stream[Delivery]):
         self._ready = deque(kept)
 
     def lag(self) -> Mapping[Partition, int]:
-        """Return for each partition how many records are neither acked nor left out by now."""
+        """Return for each partition how many records are neither acked nor left out yet."""
         found = {}
         for number, state in enumerate(self._queue.look_at_each(self._partitions.count)):
             high = self._log.marks(self._topic, number).high
@@ -338,12 +339,12 @@ class SharedConsumer(Stream[Delivery]):
         )
 
     def close(self) -> None:
-        """End reading, and let other members have at once what this one holds. May be repeated."""
+        """Close the reader, and release at once what it holds. May be repeated."""
         if self._is_closed:
             return
         self._is_closed = True
         self._watch.close()
-        # What cannot be given back is free once its lease has run out.
+        # What cannot be released becomes free when its lease expires.
         with contextlib.suppress(StrandlineError):
             self._held.give_back()
             self._redriven.close()
@@ -360,7 +361,7 @@ class SharedConsumer(Stream[Delivery]):
     # --- inside ---
 
     def _new_redriven_reader(self, topic: Topic) -> SharedConsumer:
-        # What is delivered too often is dead-lettered for its own topic, and not by the reader.
+        # This object, not the reader, dead-letters records for the original topic.
         return SharedConsumer(
             self._log,
             topic,
@@ -382,7 +383,7 @@ class SharedConsumer(Stream[Delivery]):
         )
 
     def _lease(self, partition: int, most: int) -> bool:
-        """Have records of a partition delivered to this member; False if there is none."""
+        """Lease records of a partition to this member; False if there is none."""
         while True:
             leased = self._leasing.lease(partition, most)
             for each in leased.leases:
@@ -391,14 +392,14 @@ class SharedConsumer(Stream[Delivery]):
                 return True
             if not (leased.leases or leased.is_more):
                 return False
-            # All of it was left out, or dead-lettered, and there is more.
+            # All of it was left out or dead-lettered, and there is more.
             self._check_open()
 
     def _hand_over(self, partition: int, lease: Lease) -> None:
         try:
             (record,) = self._log.read(self._topic, partition, lease.offset, records_max=1)
         except TrimmedError:
-            # Removed by force a moment ago: no member gets it.
+            # Just removed by a forced trim: no member gets it.
             return
         sifted = self._records.sifted(record)
         if isinstance(sifted, Record) and lease.count <= self._deliveries_max:
@@ -407,22 +408,22 @@ class SharedConsumer(Stream[Delivery]):
             self._ready.append(Delivery(sifted, lease.count))
             return
         if sifted is not None:
-            # Each member that had it has died, or let its lease run out; or the predicate fails.
+            # Each member that had it died, or let its lease expire; or the predicate fails.
             reason = NEVER_HANDLED if isinstance(sifted, Record) else str(sifted)
             count = lease.count - 1
             append_dead_letter(self._log, self._whose, record, deliveries=count, reason=reason)
-        # If it took so long that another member has it, that one does the same.
+        # If this took so long that another member has it, that member does the same.
         self._held.settle_unseen(record, lease.count)
 
     @contextlib.contextmanager
     def _settling(self) -> Iterator[None]:
-        """One call at a time settles: it finds all done that the one before it has begun."""
+        """Let one call at a time settle, so that each sees the completed work of earlier ones."""
         with self._turn_to_settle:
             self._check_open()
             try:
                 yield
             except ConflictError:
-                # What `close` has given back meanwhile, no other member has taken away.
+                # `close` has released it meanwhile; no other member has taken it away.
                 self._check_open()
                 raise
 

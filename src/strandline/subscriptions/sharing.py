@@ -1,7 +1,7 @@
-"""Pages read once, and predicates evaluated in one pass, for the subscriptions of a process.
+"""Pages read once, and predicates evaluated in one pass, for all subscriptions of a process.
 
-Subscriptions with predicates on one topic of events that are at the same place get the same
-page. The first of them that needs it reads it, and evaluates the predicates of all. See
+Subscriptions with predicates that are at the same position of an event topic get the same
+page. The first one that needs it reads it, and evaluates the predicates of all. See
 design 0089.
 """
 
@@ -20,14 +20,14 @@ from strandline.subscriptions.selecting import Selecting
 from strandline.values import Event, InvalidError, Record, Topic
 
 _PAGE_RECORDS: Final = 1024
-"""How many records are read for several at once, however few each of them may hold."""
+"""The minimal page size when several share it, however few records each may hold."""
 _PAGES_KEPT: Final = 16
 _RECORDS_KEPT: Final = 16_384
-"""How many records, and pages, of a partition are kept for those that are behind."""
+"""How many records, and pages, of a partition are cached for slower subscriptions."""
 
 
 class PageLimits(NamedTuple):
-    """How much a page holds, and whether all of it is durable."""
+    """The limits of a page, and whether to read only durable records."""
 
     records_max: int
     bytes_max: int
@@ -37,7 +37,7 @@ class PageLimits(NamedTuple):
 class SharedPage:
     """The records of a page, and which of them each predicate matches.
 
-    Of a page that the store has selected, records that no predicate wants may be missing.
+    In a page that the store has selected, records that no predicate wants may be missing.
     """
 
     def __init__(
@@ -57,12 +57,12 @@ class SharedPage:
         self._matches: dict[EventScreen, list[int]] | None = None
 
     def serves(self, offset: int, screen: Screen) -> bool:
-        """Whether it has what the screen wants from `offset` on."""
+        """Whether it has all that the screen wants from `offset` on."""
         is_within = self.start <= offset < self.end
         return is_within and (not self._is_selected or screen in self._screens)
 
     def at(self, offset: int) -> Record:
-        """Return the record at an offset, which is in it."""
+        """Return the record at an offset in the page."""
         return self.records[self._place(offset)]
 
     def _place(self, offset: int) -> int:
@@ -103,9 +103,9 @@ def _offset_of(record: Record) -> int:
 
 
 class WantedRecords(NamedTuple):
-    """Records that match, by offset, and the error of each that fails, up to some offset.
+    """Matching records by offset, and the error of each failing one, up to some offset.
 
-    The records are the caller's own.
+    The records belong to the caller alone.
     """
 
     items: Sequence[tuple[int, Record | InvalidError]]
@@ -113,7 +113,7 @@ class WantedRecords(NamedTuple):
 
 
 class SharedReads:
-    """The pages of one log that several subscriptions read. Any thread may call."""
+    """The pages of one log that several subscriptions read. Any thread may use it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -121,11 +121,11 @@ class SharedReads:
         self._pages: dict[TopicPartition, deque[tuple[PageLimits, SharedPage]]] = {}
 
     def join(self, topic: Topic, screen: Screen) -> None:
-        """A subscription reads the topic with this screen, for as long as it holds it."""
+        """Register a subscription's screen for a topic, for as long as the screen is referenced."""
         if isinstance(screen, EventScreen):
             with self._lock:
                 self._screens.setdefault(topic, weakref.WeakSet()).add(screen)
-                # What was kept knows nothing of its predicate, or of a topic of the same name.
+                # Cached pages do not cover this predicate, or are of a dropped topic of this name.
                 for place in [each for each in self._pages if each.topic == topic]:
                     del self._pages[place]
 
@@ -137,19 +137,19 @@ class SharedReads:
         limits: PageLimits,
         reader: "ScreenReader",
     ) -> SharedPage:
-        """Return a page from `start` on with what a reader wants; empty if there is none yet.
+        """Return a page from `start` on with all that a reader wants; empty if there is none yet.
 
         Raises as the log's `read`.
         """
         asked = limits
         with self._lock:
-            # The newest is the one that most are about to read.
+            # Newest first: most readers are about to read that.
             for limited, page in reversed(self._pages.get(place, ())):
                 if limited == limits and page.serves(start, reader.screen):
                     return page
             screens = tuple(self._screens.get(place.topic, ()))
         if len(screens) > 1:
-            # Each of them holds what it wants of it, and no more than it may.
+            # A larger page: each subscription holds only its wanted records, within its limits.
             limits = limits._replace(records_max=max(limits.records_max, _PAGE_RECORDS))
         made = _page(log, place, ReadRange(start, None, *limits), reader, screens)
         if made.end > start and len(screens) > 1:
@@ -162,7 +162,7 @@ class SharedReads:
 
 
 class ScreenReader(NamedTuple):
-    """What reads pages: a screen, and how it asks the store."""
+    """Reads pages for a screen, and asks the store for it."""
 
     screen: Screen
     selecting: Selecting
@@ -186,7 +186,7 @@ def _page(
 
 
 def fresh(record: Record) -> Record:
-    """Return the record with an event of its own: a decoded payload can be changed."""
+    """Return the record with an event of its own: a decoded payload is mutable."""
     event = record.value
     if not isinstance(event, Event):
         return record
@@ -205,5 +205,5 @@ _of_log: "weakref.WeakKeyDictionary[Log, SharedReads]" = weakref.WeakKeyDictiona
 
 
 def shared_reads(log: Log) -> SharedReads:
-    """Return the one for this log object."""
+    """Return the shared reads of this log object."""
     return _of_log.setdefault(log, SharedReads())

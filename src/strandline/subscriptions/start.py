@@ -1,4 +1,4 @@
-"""Where a subscription starts in a partition, made into an offset once, when it is assigned."""
+"""Resolves a subscription's start in a partition to an offset, once, when it is assigned."""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
@@ -18,25 +18,25 @@ from strandline.values.arguments import whole
 from strandline.values.instants import us_since_epoch
 
 KnownStart: TypeAlias = Start | int | datetime
-"""EARLIEST, LATEST, an offset, or the time from which on records are wanted."""
+"""EARLIEST, LATEST, an offset, or the time from which records are wanted."""
 
 StartPoint: TypeAlias = KnownStart | StartName
-"""A start, or one of the first two by its name."""
+"""A start; the first two also by name."""
 
 Starts: TypeAlias = StartPoint | Mapping[int, StartPoint]
-"""One start for all partitions, or one for each; an offset is never one for several."""
+"""One start for all partitions, or one for each; an offset cannot be for several."""
 
 Partitions: TypeAlias = Iterable[int | tuple[int, StartPoint]]
 """Partitions, with or without a start of their own."""
 
 
 def known_start(start: StartPoint) -> KnownStart:
-    """Return the start; that of a name if it is text. InvalidError for other text."""
+    """Return the start, parsed if it is text. InvalidError for other text."""
     return Start.parse(start) if isinstance(start, str) else start
 
 
 def end_of(marks: Marks, *, durable_only: bool) -> Offset:
-    """Return where the partition ends for a reader of durable records, or of all."""
+    """Return the partition's end for readers of durable records, or of all records."""
     return marks.durable if durable_only else marks.high
 
 
@@ -46,7 +46,7 @@ def resolve(
     """Return the offset that `start` means at this moment; LATEST means `end`.
 
     InvalidError for an offset that is negative or beyond the end, and for a time
-    without a time zone; TrimmedError for an offset that is no longer kept.
+    without a time zone; TrimmedError for an offset that is no longer stored.
     """
     start = known_start(start)
     if isinstance(start, Start):
@@ -68,7 +68,7 @@ def _kept(place: TopicPartition, start: object, marks: Marks) -> Offset:
     if offset is None or offset < 0:
         raise InvalidError("start is 'earliest', 'latest', an offset from 0 or a datetime", **shown)
     if offset > marks.high:
-        raise InvalidError("this start lies beyond the end", end=marks.high, **shown)
+        raise InvalidError("this start offset lies beyond the end", end=marks.high, **shown)
     if offset < marks.low:
         raise TrimmedError(marks.low, **shown)
     return Offset(offset)

@@ -1,4 +1,4 @@
-"""One step of a consumer: deliveries, as soon as there are any. For threads and for loops."""
+"""One step of a consumer: returns deliveries as soon as there are any. Blocking and async."""
 
 from collections.abc import Callable
 
@@ -18,7 +18,7 @@ from strandline.writes.loops import check_on_asyncio
 
 
 class Steps:
-    """Takes deliveries of a topic and of what is redriven of it. One caller at a time."""
+    """Takes deliveries of a topic and of its redriven records. One caller at a time."""
 
     def __init__(
         self,
@@ -41,9 +41,9 @@ class Steps:
         self._calls = CallsInTurn()
 
     def take(self, timeout_s: float | None, limits: FetchLimits | None) -> list[Delivery]:
-        """Return what there is within the limits, one delivery without limits.
+        """Return the available deliveries within the limits; one delivery without limits.
 
-        Waits until there is at least one; none if that takes longer than `timeout_s`.
+        Waits until there is at least one; returns none if that takes longer than `timeout_s`.
         """
         deadline = deadline_in(self._clock, check_timeout(timeout_s))
         is_last = False
@@ -107,7 +107,7 @@ class Steps:
         return is_due or not self._rebalancing.is_valid
 
     def _keep_up(self) -> None:
-        """Find out what is still held, and look for what was redriven. May have to wait."""
+        """Check which partitions are still held, and look for redriven records. May wait."""
         if not self._rebalancing.is_valid:
             self._rebalancing.step()
         self._passed_over.store_if_due(self._clock.monotonic())
@@ -118,7 +118,7 @@ class Steps:
 
     def _hand_over(self, limits: FetchLimits | None) -> list[Delivery]:
         if not self._rebalancing.is_valid:
-            # What is made may be another member's by now.
+            # Another member may have the prepared deliveries by now.
             return []
         if (redriven := self._redriven.take()) is not None:
             return [redriven]

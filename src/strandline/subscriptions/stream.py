@@ -11,16 +11,16 @@ ItemT = TypeVar("ItemT")
 
 
 class Stream(Generic[ItemT]):
-    """What yields items until it is closed: a subclass says how one of them comes."""
+    """Yields items until it is closed; a subclass implements one step."""
 
-    #: The process that runs; asking the system each time costs more than a record does.
+    #: The running process; asking the system each time costs more than a record does.
     _running_pid = os.getpid()
 
     def __init__(self) -> None:
         self._pid = os.getpid()
 
     def _check_process(self) -> None:
-        """Raise ClosedError in the child of a fork, which must not take for an end what is none."""
+        """Raise ClosedError in a forked child, where the stream must not just seem to end."""
         if self._running_pid != self._pid:
             raise ClosedError(
                 "this was opened before a fork, open the log again in the child process and"
@@ -30,7 +30,7 @@ class Stream(Generic[ItemT]):
 
     @abstractmethod
     def next(self, timeout_s: float | None = None) -> ItemT | None:
-        """Return the next item; None if none comes in time."""
+        """Return the next item; None if there is none in time."""
 
     @abstractmethod
     def close(self) -> None:
@@ -67,7 +67,7 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 class AsyncStream(Generic[ItemT]):
-    """The same for an event loop, over a stream for threads."""
+    """A stream for an event loop, over a blocking one."""
 
     @property
     @abstractmethod
@@ -76,7 +76,7 @@ class AsyncStream(Generic[ItemT]):
 
     @abstractmethod
     async def next(self, timeout_s: float | None = None) -> ItemT | None:
-        """Return the next item; None if none comes in time."""
+        """Return the next item; None if there is none in time."""
 
     @abstractmethod
     async def close(self) -> None:

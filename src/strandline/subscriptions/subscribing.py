@@ -1,4 +1,4 @@
-"""From a call of `subscribe` to a subscription."""
+"""Makes a subscription from the arguments of `subscribe`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from strandline.values import EARLIEST, InvalidError, Record, Tenant, Topic, par
 from strandline.values.arguments import check_flag, check_items, check_whole, whole
 from strandline.values.names import check_text
 
-_ONE_FOR_EACH = "an offset is one partition's, pass one for each, as in start={0: 17, 1: 4}"
+_ONE_FOR_EACH = "an offset belongs to one partition, pass one for each, as in start={0: 17, 1: 4}"
 
 
 @overload
@@ -65,35 +65,33 @@ def subscribe(
     read_ahead: int | None = None,
     clock: Clock | None = None,
 ) -> Subscription[Any]:
-    """Read one or several topics from `start` on, and go on as they grow.
+    """Read one or several topics from `start` on, and follow them as they grow.
 
-    The start is fixed when this returns. It is EARLIEST, LATEST, a datetime with a
-    time zone, an offset, or a mapping from partition to one of these, which then
-    also says which partitions are read. An offset by itself is refused for several
-    partitions. With `consumer`, a partition starts at the cursor of that consumer
-    (of `tenant`), and at `start` if it has none there.
+    The start is fixed when this returns. It is EARLIEST, LATEST, a datetime with a time
+    zone, an offset, or a mapping from partition to one of these, which then also selects
+    the partitions to read. A single offset is refused for several partitions. With
+    `consumer`, a partition starts at the cursor of that consumer (of `tenant`), and at
+    `start` if it has none there.
 
-    `partitions` None stands for all, also those that are added later, which begin at
-    their first record; an empty one stands for none until the assignment is changed. The
-    same partition twice is read once; with two starts it is InvalidError. With several
-    topics, offsets and partitions are chosen through the assignment.
+    `partitions=None` stands for all, including ones added later, which begin at their
+    first record; an empty one stands for none until the assignment is changed. A partition
+    given twice is read once; with two starts it is InvalidError. With several topics,
+    choose offsets and partitions through the assignment.
 
-    InvalidError for a partition that there is not, and for a start that is negative
-    or beyond the end; TrimmedError for one that is no longer kept.
-
-    With `where`, a predicate (`docs/reference/predicates.md`), only what matches comes.
-    Of an event topic, which has the columns kind, key, headers, occurred_at and
-    timestamp, that is records; of a batch topic it is rows: a record comes with those
-    that match and its own offset, and not at all if none does. Cursors and markers
-    move as if everything had come. PredicateError if the text does not fit; but only
-    the batches of a batch topic say which columns there are, and PredicateError for
-    one that they have not comes when they do.
-
-    With `markers`, CaughtUp and FellBehind come between the records. With
-    `durable_only`, a record comes once it is durable, and the end is the durable
-    mark; InvalidError where nothing ever is. At most `read_ahead` records are held
-    in memory; None stands for the `queue_depth` that the log was opened with,
-    without one for STRANDLINE_QUEUE_DEPTH, and without that READ_AHEAD.
+    InvalidError for a partition that does not exist, and for a start that is negative or
+    beyond the end; TrimmedError for one that is no longer stored.
+    With `where`, a predicate (`docs/reference/predicates.md`), only matches are returned.
+    In an event topic, with the columns kind, key, headers, occurred_at and timestamp, these
+    are records. In a batch topic they are rows: a record has only its matching rows, with
+    its own offset, and is left out if there are none. Cursors and markers move as if
+    nothing were left out. PredicateError if the text is invalid; the columns of a batch
+    topic are known only from its batches, so for a missing column it is raised when such
+    a batch is read.
+    With `markers`, CaughtUp and FellBehind are returned between the records. With
+    `durable_only`, a record is returned once it is durable, and the end is the durable
+    mark; InvalidError in a log that is never durable. At most `read_ahead` records are
+    held in memory; the default is the `queue_depth` with which the log was opened, then
+    STRANDLINE_QUEUE_DEPTH, then READ_AHEAD.
     """
     check_blocking(log)
     depth = log.queue_depth if read_ahead is None else check_whole("read_ahead", read_ahead, 1)
@@ -122,7 +120,7 @@ def records_for_consumer(
     read_ahead: int | None,
     clock: Clock,
 ) -> Subscription[Record | FailedRecord]:
-    """Return the records of no partition yet that match; those on which `where` fails, too."""
+    """Return a subscription to no partition yet, for a consumer; it returns failed records, too."""
     depth = log.queue_depth if read_ahead is None else check_whole("read_ahead", read_ahead, 1)
     topics, sparse = _topics(log, topic)
     reader = _Reader(consumer, tenant, False, False, depth, sparse, delivers_failed=True)
@@ -131,14 +129,14 @@ def records_for_consumer(
 
 
 class _Reader(NamedTuple):
-    """The subscriber, and the options of what it reads."""
+    """The subscriber, and its reading options."""
 
     consumer: str | None
     tenant: Tenant | None
     markers: bool
     durable_only: bool
     depth: int
-    #: The topics whose offsets have holes.
+    #: The topics with gaps in their offsets.
     sparse: frozenset[Topic]
     delivers_failed: bool = False
 
@@ -180,7 +178,7 @@ def _opened(
 def _begun(
     made: Subscription[Any], log: Log, starts: Mapping[TopicPartition, KnownStart], reader: _Reader
 ) -> Subscription[Any]:
-    """Return the subscription at its starts, or at its consumer's cursors where there are."""
+    """Return the subscription at its starts, or at its consumer's cursors if there are any."""
     try:
         for place, wanted in starts.items():
             cursor = None
@@ -199,7 +197,7 @@ def _begun(
 def _topics(
     log: Log, names: TopicName | Sequence[TopicName]
 ) -> tuple[Mapping[Topic, int], frozenset[Topic]]:
-    """Return topics with the counts of their partitions, and which of them have holes."""
+    """Return topics with their partition counts, and the topics with gaps in their offsets."""
     each = [names] if isinstance(names, str | Topic) else check_items("topic", names)
     topics = [log.topic(name) for name in each]
     if not topics:
@@ -247,20 +245,20 @@ def _of(start: Starts, partition: int) -> StartPoint:
         raise InvalidError("a partition is a whole number from 0", partition=partition)
     if partition in start:
         return start[partition]
-    raise InvalidError("this partition is given no start", partition=partition)
+    raise InvalidError("this partition has no start, add one", partition=partition)
 
 
 def attached(
     log: Log, topics: Iterable[Topic], watch: Watch, *, name: str | None, tenant: str | None
 ) -> Callable[[], None]:
-    """Attach a reader that waits in `watch` to the log's broker; return what ends both."""
+    """Attach a reader that waits in `watch` to the log's broker; return a function to detach it."""
     broker = parts_of(log).broker
     if broker is None:
         return watch.close
     ends: list[Callable[[], None]] = []
     for topic in topics:
         whose = topic.tenant if tenant is None else Tenant(tenant)
-        with tolerated("a subscription is not listed, nor woken by others"):
+        with tolerated("a subscription is not listed, and not woken by other processes"):
             live = LiveSubscription(topic, name, whose, os.getpid())
             ends.append(broker.attach(live, watch.wake))
 

@@ -1,4 +1,4 @@
-"""History, then live, in one loop: no gap, no repeat."""
+"""Older records, then live ones, in one loop: no gap, no repeat."""
 
 import threading
 import types
@@ -31,19 +31,17 @@ ItemT = TypeVar("ItemT", bound=Record | FailedRecord | Marker)
 class Subscription(Stream[ItemT]):
     """A stream of records, of each assigned partition exactly start, start + 1, ….
 
-    `for` and `next` take from the same stream and may be mixed, one thread
-    at a time; a second one at the same moment gets InvalidError. `async with` gives an
-    `AsyncSubscription` to the same stream. Order holds
-    within a partition, not across. Closing the subscription or the log ends the
-    iteration; whatever else is raised leaves the stream where it was, to be taken up
-    again: a step that times out, is cancelled or fails loses no record.
+    `for` and `next` take from the same stream and may be mixed, one thread at a time; a
+    concurrent second reader gets InvalidError. `async with` gives an `AsyncSubscription`
+    to the same stream. Order holds within a partition, not across partitions. Closing the
+    subscription or the log ends the iteration; after any other error the stream can be
+    continued: a step that times out, is cancelled or fails loses no record.
 
     TrimmedError if a trim has overtaken it: remove the partition, and add it at `.oldest`.
-    InvalidError if its topic was dropped. A partition that is unavailable is tried again
-    by itself (see `Assignment.fault`), and holds no other up. PredicateEvalError, each time
-    again, if a record makes `where` fail: remove the partition, and add it behind the record.
-
-    A subscription that is no longer referred to is closed.
+    InvalidError if its topic was dropped. An unavailable partition is retried
+    automatically (see `Assignment.fault`), and delays no other. PredicateEvalError, in each
+    step, if `where` fails on a record: remove the partition, and add it after the record.
+    A subscription without references is closed.
     """
 
     def __init__(
@@ -65,24 +63,24 @@ class Subscription(Stream[ItemT]):
         self._reading = threading.Lock()
         self._attempt = Attempt(self._reading)
         self._is_closed = False
-        #: Releases what it holds; refers to the watch, and not to the subscription.
+        #: Releases its resources; references the watch, and not the subscription.
         self._closing = closing
-        # On another thread: the thread that runs the collector may hold a lock of the log.
+        # On another thread: the thread that runs the garbage collector may hold a lock of the log.
         self._finalizer = weakref.finalize(self, clock.call_later, 0.0, self._closing)
         self._finalizer.atexit = False
 
     @property
     def assignment(self) -> Assignment:
-        """Which partitions it reads; they may be changed at any time, from any thread."""
+        """The partitions that it reads; any thread may change them at any time."""
         return self._assignment
 
     def next(self, timeout_s: float | None = None) -> ItemT | None:
         """Return the next item, or None if there is none within `timeout_s`.
 
-        What was appended before the call is found also with a timeout of 0, however long
-        it takes to look through what `where` leaves out. A server that is down is waited
-        for a second or two more at most; `assignment.fault` has the error. ClosedError once
-        the subscription or its log is closed, whatever was read ahead.
+        Finds what was appended before the call also with a timeout of 0, however long it
+        takes to skip what `where` leaves out. If a server is unavailable, waits for it at most
+        a second or two longer; `assignment.fault` has the error. ClosedError once the
+        subscription or its log is closed, even if records were read ahead.
         """
         if timeout_s is None and (ready := self._take_at_once()) is not None:
             return ready
@@ -106,9 +104,9 @@ class Subscription(Stream[ItemT]):
         return super().__next__() if item is None else item
 
     def _take_at_once(self, *, follows: bool = False) -> ItemT | None:
-        """Return the next record, if it was read before; None also where `next` raises.
+        """Return the next record if it was read already; None also if `next` would raise.
 
-        If it `follows`, it waits for one at the end, if it waits there anyway.
+        With `follows`, waits for one at the end, if a follower waits there already.
         """
         item: Any = None
         if self._running_pid == self._pid and self._attempt:
@@ -122,12 +120,12 @@ class Subscription(Stream[ItemT]):
         return item  # type: ignore[no-any-return]
 
     async def _follow_on_loop(self) -> ItemT | None:
-        """Do what `_take_at_once` does if it follows, on the running event loop."""
+        """Do what `_take_at_once` with `follows` does, on the running event loop."""
         check_on_asyncio()
         item: Any = None
         if self._running_pid == self._pid and self._attempt:
             try:
-                # A long history must not keep the loop from its other tasks.
+                # A long history must not keep the loop from running other tasks.
                 await _let_others_run()
                 if not self._is_closed and not self._watch.is_closed:
                     item = await self._pages.follow_on_loop()
@@ -136,7 +134,7 @@ class Subscription(Stream[ItemT]):
         return item  # type: ignore[no-any-return]
 
     def _take_nowait(self, most: int) -> list[ItemT]:
-        """Return up to so many items that can be had without a wait. Raises as `next`."""
+        """Return up to `most` items that are available without waiting. Raises as `next`."""
         self._begin_step()
         try:
             first = self._take()
@@ -147,7 +145,7 @@ class Subscription(Stream[ItemT]):
             self._reading.release()
 
     def _take_buffered(self, most: int) -> list[Record]:
-        """Return up to so many records that were read already, with no look at the log."""
+        """Return up to `most` records that were read already, without looking at the log."""
         self._begin_step()
         try:
             return self._pages.take_many(most)
@@ -161,7 +159,7 @@ class Subscription(Stream[ItemT]):
         limit = begin_limit(deadline)
         try:
             if self._pages.is_empty:
-                # A long history must not keep the loop from its other tasks.
+                # A long history must not keep the loop from running other tasks.
                 await _let_others_run()
             while (item := await self._take_on_loop()) is None:
                 is_last = has_passed(self._clock, deadline)
@@ -193,7 +191,7 @@ class Subscription(Stream[ItemT]):
 
     def close(self) -> None:
         """End the stream, also for a thread that waits for its next item. May be repeated."""
-        # No lock: neither a read that runs nor an interrupted one can keep it waiting.
+        # No lock: closing must wait neither for a running read nor for an interrupted one.
         self._is_closed = True
         self._finalizer.detach()
         self._assignment.close()
@@ -201,7 +199,7 @@ class Subscription(Stream[ItemT]):
         self._pages.close()
 
     def check_open(self) -> None:
-        """Raise ClosedError if the subscription or its log is closed, or another process's."""
+        """Raise ClosedError if the subscription or its log is closed, or after a fork."""
         self._check_process()
         if self._is_closed:
             raise ClosedError("this subscription was closed, subscribe again")
@@ -220,7 +218,7 @@ class Subscription(Stream[ItemT]):
 
     async def _take_on_loop(self) -> ItemT | None:
         if self._pages.is_filling:
-            # A step that was cancelled has begun to read. Its lock is not waited for here.
+            # A cancelled step may still be reading in its thread. Do not block on its lock here.
             await in_thread(self._pages.fill)
         while isinstance(item := self._look(reads_history=False), Pause):
             if item is HISTORY:
@@ -237,8 +235,8 @@ class Subscription(Stream[ItemT]):
             if self._markers or item is None or isinstance(item, Record | FailedRecord | Pause):
                 return item  # type: ignore[return-value]
 
-    # In both ways to wait: no hints were taken if the wait is interrupted, though the
-    # watch may have given some away. So the next step looks for itself.
+    # In both ways to wait: if the wait is interrupted, hints that the watch has given out may
+    # be lost. So the next step looks for itself.
 
     def _wait(self, deadline: float | None) -> None:
         if self._pages.wait_at_end(deadline):

@@ -1,4 +1,4 @@
-"""The records of a consumer that come later than their place says. See design 0110."""
+"""A consumer's records that are delivered later than their offset implies. See design 0110."""
 
 from collections.abc import Collection
 
@@ -23,15 +23,15 @@ _US = 1_000_000
 
 
 def due_in(clock: Clock, delay_s: float) -> int:
-    """Return the time of the wall clock after a delay, in microseconds."""
+    """Return the wall-clock time after a delay, in microseconds."""
     return min(clock.now_us() + round(min(delay_s, INT64_MAX / _US) * _US), INT64_MAX)
 
 
 class Waiting:
-    """Nacked records, and those with a time of delivery: they come when that is there.
+    """Nacked records, and records with a delivery time: they are delivered at that time.
 
-    A partition with WAITING_MAX of them is read no further until one has come. Its caller
-    lets one thread at a time enter, leave, put off and read on.
+    Reading of a partition with WAITING_MAX of them pauses until one was delivered. The caller
+    lets one thread at a time call `enter`, `leave`, `put_off` and `read_on`.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Waiting:
         self._whose = whose
         self._blocked = BlockedKeys(log, *whose) if blocks_keys else None
         self._order = KeyOrder()
-        """Of records that come one after the other for their key."""
+        """Orders records that are delivered one after the other because of their key."""
         acks.on_settled(self._release)
         self._counting = counting
         self._lock = counting.lock
@@ -58,12 +58,12 @@ class Waiting:
         self._clock = clock
         self._heap = Redeliveries()
         self.paused: dict[int, Offset] = {}
-        """Where each partition goes on that is read no further."""
+        """For each paused partition: where reading continues."""
 
     # --- partitions ---
 
     def enter(self, partition: int, start: int, generation: int) -> None:
-        """Read a partition from the cursor on, without what is settled beyond it."""
+        """Read a partition from the cursor on, without records settled beyond it."""
         topic, consumer, tenant = self._whose
         marks = self._log.marks(topic, partition)
         gaps = NO_GAPS
@@ -77,7 +77,7 @@ class Waiting:
             self._resume(partition, start, gaps)
 
     def leave(self, partition: int) -> None:
-        """Read a partition no more."""
+        """Stop reading a partition."""
         self._assignment.remove(partition)
         self.paused.pop(partition, None)
         with self._lock:
@@ -85,18 +85,18 @@ class Waiting:
             self._order.drop(partition)
 
     def position(self, partition: int) -> Offset | None:
-        """Return the offset that is read next; None for a partition that is not read."""
+        """Return the next offset to read; None for a partition that is not read."""
         try:
             return self.paused.get(partition) or self._assignment.position(partition)
         except InvalidError:
             return None
 
     def reading_paused(self) -> list[Partition]:
-        """Return the partitions that are read no further for now."""
+        """Return the partitions whose reading is paused."""
         return [Partition(number) for number in self.paused]
 
     def read_on(self) -> None:
-        """Read the partitions on in which fewer records wait by now."""
+        """Resume reading of partitions in which fewer records wait now."""
         for partition, offset in tuple(self.paused.items()):
             outstanding = self._counting.outstanding.get(partition)
             if outstanding is not None and not outstanding.is_full_of_waiting:
@@ -122,19 +122,19 @@ class Waiting:
     # --- keys ---
 
     def _resume_order(self, record: Record) -> None:
-        """Have later records of its key wait for one that is open, whatever comes first."""
+        """Register an open record, so that later records of its key wait for it."""
         if self._blocked is not None and record.key is not None:
             self._order.enter(record.partition, record.key, record.offset)
 
     @property
     def blocks_keys(self) -> bool:
-        """Whether the records of a key come one after the other, and wait behind dead letters."""
+        """Whether records of a key are delivered one at a time, and wait for dead letters."""
         return self._blocked is not None
 
     def is_held_up(self, outstanding: Outstanding, record: Record) -> bool:
-        """Whether an earlier record of its key is open: it comes once that is settled.
+        """Whether the record must wait until an earlier one of its key is settled.
 
-        For its time, see `is_early`. May have to wait.
+        `is_early` checks its delivery time. May have to wait.
         """
         if self._blocked is None or record.key is None:
             return False
@@ -157,7 +157,7 @@ class Waiting:
         return blocked.is_blocked(record)
 
     def _release(self, partition: int, offsets: Collection[int]) -> None:
-        """Have those come that waited for these."""
+        """Release records that waited for these."""
         if self._blocked is None:
             return
         with self._lock:
@@ -167,19 +167,19 @@ class Waiting:
                     self._heap.add(Due(_AT_ONCE, partition, following))
 
     def look_at_letters(self) -> None:
-        """Notice a dead letter that was written. May have to wait."""
+        """Read newly written dead letters. May have to wait."""
         if self._blocked is not None:
             self._blocked.look()
 
     # --- records ---
 
     def is_early(self, record: Record) -> bool:
-        """Whether the record has a time of delivery that has not come."""
+        """Whether the record has a delivery time in the future."""
         due_us = deliver_at_us(record)
         return due_us is not None and due_us > self._clock.now_us()
 
     def put_off(self, outstanding: Outstanding, record: Record) -> None:
-        """Have the record come at its time, or at once if that is there by now."""
+        """Postpone the record until its delivery time, or to the next step if that has passed."""
         due_us = deliver_at_us(record) or _AT_ONCE
         with self._lock:
             outstanding.wait(record.offset)
@@ -187,7 +187,7 @@ class Waiting:
         self.pause_if_full(outstanding, record.partition)
 
     def pause_if_full(self, outstanding: Outstanding, partition: int) -> None:
-        """Read the partition no further while so many of it wait."""
+        """Pause reading of the partition while too many of its records wait."""
         if outstanding.is_full_of_waiting and partition not in self.paused:
             offset = self._assignment.remove(partition)
             assert offset is not None
@@ -196,7 +196,7 @@ class Waiting:
     def delay(
         self, outstanding: Outstanding, record: Record, delay_s: float, *, is_stored: bool
     ) -> None:
-        """Have a record that has failed come again; a stored delay outlives this process.
+        """Have a failed record delivered again; a stored delay outlives this process.
 
         May have to wait.
         """
@@ -217,12 +217,12 @@ class Waiting:
             self._counting.note(partition)
 
     def first(self) -> Due | None:
-        """Return what is due first, if anything is."""
+        """Return the first record that is due, if there is one."""
         with self._lock:
             return self._heap.first(self._clock.now_us(), self._counting.outstanding)
 
     def end(self, due: Due) -> bool:
-        """The record comes now; False if its partition was left meanwhile."""
+        """End a record's wait; False if its partition was removed meanwhile."""
         with self._lock:
             if not self._heap.remove(due):
                 return False
@@ -230,6 +230,6 @@ class Waiting:
             return True
 
     def wait_s(self, at_most: float) -> float:
-        """Return how long it is until something is due, and no more than `at_most`."""
+        """Return how long until a record is due, at most `at_most`."""
         with self._lock:
             return self._heap.wait_s(self._clock.now_us(), at_most)

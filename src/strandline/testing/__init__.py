@@ -1,10 +1,10 @@
-"""What tests of a log, or of a program that uses one, are made of.
+"""Tools for testing a log, or a program that uses one.
 
-Promises: small real implementations, never mocks; the same seed and the same calls
-lead to the same outcome; no test needs to sleep. Where pytest is, it finds the fixtures of
-`pytest_plugin` by itself.
+Promises: small real implementations, never mocks; the same seed and the same calls lead to
+the same outcome; no test needs to sleep. pytest finds the fixtures of `pytest_plugin`
+automatically.
 
-Does not make anything safe to run in production.
+Not for use in production.
 """
 
 from importlib import import_module
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FakeClock", "Fault", "FaultyBroker", "FaultyIo", "Operation", "OperationKind"]
 
-# Hidden from type checkers, to which any name would exist then.
+# Hidden from type checkers: with __getattr__, every attribute would seem to exist.
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:

@@ -1,4 +1,4 @@
-"""What the rules of the conformance suite are written with."""
+"""Helpers for the rules of the conformance suite."""
 
 import contextlib
 import threading
@@ -19,9 +19,9 @@ R = TypeVar("R")
 
 
 class OpenLog(Protocol):
-    """Opens a log of the backend with nothing in it, for writing.
+    """Opens a new, empty log of the store, for writing.
 
-    The backend's test closes the logs, and removes what they leave.
+    The store's test closes the logs, and removes their files.
     """
 
     def __call__(
@@ -31,7 +31,7 @@ class OpenLog(Protocol):
 
 
 class OpenTimedLog(Protocol):
-    """Opens a log with nothing in it, on a clock that the rule moves."""
+    """Opens an empty log, with a clock that the rule controls."""
 
     def __call__(self, clock: FakeClock) -> Log:
         """Return a new log."""
@@ -52,7 +52,7 @@ class Caught(Generic[E]):
 
 @contextlib.contextmanager
 def refused(kind: type[E]) -> Iterator[Caught[E]]:
-    """Hold that the block raises an error of this kind."""
+    """Assert that the block raises an error of this kind."""
     caught: Caught[E] = Caught()
     try:
         yield caught
@@ -83,7 +83,7 @@ def high(log: Log, topic: TopicName, partition: int = 0) -> Offset:
 
 
 def started(action: Callable[[], R]) -> Future[R]:
-    """Run the action on a daemon thread, which does not keep the process from ending."""
+    """Run the action on a daemon thread, which does not prevent the process from ending."""
     outcome: Future[R] = Future()
 
     def run() -> None:

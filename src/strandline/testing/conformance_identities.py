@@ -1,4 +1,4 @@
-"""Rules about the same write, once. Every public function is one."""
+"""Rules about recognising repeated writes. Every public function is one."""
 
 from functools import partial
 

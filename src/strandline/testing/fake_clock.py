@@ -39,7 +39,7 @@ class _Waiter:
 class FakeClock:
     """A Clock whose time stands still until `advance`.
 
-    Ids and random bytes follow from `seed`. Real time matters only for timeouts: a
+    Ids and random bytes are derived from `seed`. Real time matters only for timeouts: a
     thread that does not arrive or leave within ten seconds is an AssertionError.
     """
 
@@ -63,7 +63,7 @@ class FakeClock:
             return self._wall_us + self._ns // 1000
 
     def set_now_us(self, now_us: int) -> None:
-        """Set the wall clock, back or forward; monotonic time and timers stay."""
+        """Set the wall clock, back or forward; monotonic time and timers are unchanged."""
         moved_us = _now(now_us)
         with self._changed:
             self._wall_us = moved_us - self._ns // 1000
@@ -90,8 +90,8 @@ class FakeClock:
             self._waiters.add(waiter)
             self._changed.notify_all()
         try:
-            # Setting the event would wake it sooner, but could not be distinguished from the
-            # owner's own set; so a look now and then, in real time.
+            # Setting the event would wake it sooner, but would look like the owner's own set; so
+            # poll in real time.
             while not event.wait(_POLL_S):
                 if self._is_over(waiter):
                     return event.is_set()
@@ -106,7 +106,7 @@ class FakeClock:
         return self._ids.next()
 
     def random_bytes(self, count: int) -> bytes:
-        """See Clock, but for the foretelling."""
+        """See Clock, but predictable."""
         with self._changed:
             return shake_256(f"{self._seed}:{next(self._draws)}".encode()).digest(count)
 
@@ -127,14 +127,14 @@ class FakeClock:
         self._move_to(end_ns)
 
     def wait_for_waiters(self, count: int) -> None:
-        """Return once at least `count` threads are inside `wait` with nothing to wake them."""
+        """Return once at least `count` threads are blocked inside `wait`."""
         with self._changed:
             arrived = self._changed.wait_for(lambda: self.waiting >= count, _TIMEOUT_S)
             assert arrived, f"too few threads wait on the clock: {self.waiting} of {count}"
 
     @property
     def waiting(self) -> int:
-        """How many threads are inside `wait` with nothing to wake them."""
+        """How many threads are blocked inside `wait`."""
         with self._changed:
             return sum(not waiter.event.is_set() for waiter in self._waiters)
 

@@ -40,7 +40,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One call, as it was made; what does not apply is None."""
+    """A recorded call; arguments that do not apply are None."""
 
     kind: OperationKind
     path: str
@@ -83,15 +83,15 @@ class Fault:
 
 
 class FaultyIo:
-    """An Io over another one, with a memory and with planned faults.
+    """An Io over another one, which records operations and raises planned faults.
 
-    Counts begin at 1, when the fault is planned. To fail each operation of a
-    workload in turn, plan the Nth for N = 1, 2, … until `fired` stays 0.
+    Counting starts at 1, when the fault is planned. To fail each operation of a workload in
+    turn, plan the Nth for N = 1, 2, … until `fired` stays 0.
     """
 
     def __init__(self, inner: Io) -> None:
         self._inner = inner
-        # A file that is collected closes itself, wherever its thread is just then.
+        # Reentrant: garbage collection may close a file at any point of a thread.
         self._lock = threading.RLock()
         self._operations: list[Operation] = []
         self._faults: list[Fault] = []
@@ -123,8 +123,8 @@ class FaultyIo:
     ) -> Fault:
         """Let the `nth` operation raise: an errno as OSError, or the exception given.
 
-        `forever` fails all later ones too; `after` lets the operation take effect
-        before it raises. A close takes effect always, as in practice.
+        `forever` fails all later ones, too; `after` lets the operation take effect before it
+        raises. A close always takes effect, as in practice.
         """
         return self._plan(Fault(nth, kinds, forever, error, after))
 
@@ -143,7 +143,7 @@ class FaultyIo:
         kinds: Collection[OperationKind] | None = None,
         forever: bool = False,
     ) -> Fault:
-        """Call `hook` just before the `nth` operation; it may look, wait or raise."""
+        """Call `hook` just before the `nth` operation; it may inspect, wait or raise."""
         return self._plan(Fault(nth, kinds, forever, None, hook=hook))
 
     def clear_faults(self) -> None:
@@ -152,11 +152,11 @@ class FaultyIo:
             self._faults.clear()
 
     def reboot(self) -> None:
-        """Be on a machine that was started again: the boot id is another one from now on."""
+        """Simulate a reboot of the machine: the boot id is different from now on."""
         self._reboots += 1
 
     def stop_notices(self) -> None:
-        """Behave as a machine without notices of changed files: new file watchers have to poll."""
+        """Simulate a machine without file notifications: new file watchers have to poll."""
         self._reports_changes = False
 
     def open(self, path: str, mode: OpenMode, /) -> int:
@@ -169,7 +169,7 @@ class FaultyIo:
     def close(self, fd: int, /) -> None:
         """See Io."""
         operation = self._on(fd, "close")
-        # Before the call: another thread may be given the same number right after it.
+        # Before the call: another thread may get the same number right after it.
         with self._lock:
             self._paths.pop(fd, None)
         self._run(operation, lambda: self._inner.close(fd))
@@ -190,7 +190,7 @@ class FaultyIo:
         )
 
     def uncache(self, fd: int, length: int, offset: int, /) -> None:
-        """See Io. No operation: nothing changes."""
+        """See Io. Not recorded as an operation, because nothing changes."""
         self._inner.uncache(fd, length, offset)
 
     def preallocate(self, fd: int, length: int, /) -> bool:

@@ -1,4 +1,4 @@
-"""Fixtures for tests of whatever uses a log. pytest finds them where strandline is installed.
+"""Fixtures for tests of code that uses a log. pytest finds them if strandline is installed.
 
 See docs/howto/test-your-code.md.
 """
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-# Every run of pytest loads this module, so what it needs comes with the fixtures.
+# Imported late: every run of pytest loads this module.
 if TYPE_CHECKING:
     from os import PathLike
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FaultyLog:
-    """A `file:` log, and the io under it, which fails where a test plans it."""
+    """A `file:` log, and its io, which fails where a test plans it."""
 
     log: "Log"
     io: "FaultyIo"
@@ -28,7 +28,7 @@ class FaultyLog:
 
 @pytest.fixture
 def log_url(tmp_path: "PathLike[str]") -> str:
-    """Return the URL of a log of this test alone; override it to test on another backend."""
+    """Return the URL of a log for this test; override it to test with another store."""
     return f"file:{tmp_path.__fspath__()}/strandline-log"
 
 
@@ -51,7 +51,7 @@ def fake_clock() -> "FakeClock":
 
 @pytest.fixture
 def faulty_log(tmp_path: "PathLike[str]") -> Iterator[FaultyLog]:
-    """Return a new `file:` log whose file operations the test can let fail."""
+    """Return a new `file:` log, with an io that lets the test plan failures."""
     from strandline.io import SystemIo  # noqa: PLC0415
     from strandline.log import Log  # noqa: PLC0415
     from strandline.stores.files import FileStore  # noqa: PLC0415

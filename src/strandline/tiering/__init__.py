@@ -1,9 +1,9 @@
 """Tiering: sealed records as Parquet in an object store, driven by a catalogue that is a view.
 
-Promises: a record leaves the log's own storage only once a copy of it was read back and is
-right; each step is recorded in the catalogue before it is taken, so that recovery after a
-crash knows what to go on with; several processes may tier, sweep and read at once; what was
-evicted reads as before, through the log. Objects are plain Parquet, for anything to read.
+Promises: a record leaves the log's own storage only after a copy of it was read back and
+verified; each step is recorded in the catalogue before it is taken, so that recovery after a
+crash knows how to continue; several processes may tier, sweep and read concurrently; evicted
+records are read as before, through the log. Objects are plain Parquet, for any reader.
 
 Does not promise that a copy is ever made: call `tier`, or run a `TieringWorker`.
 """

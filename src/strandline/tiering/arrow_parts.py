@@ -1,6 +1,6 @@
-"""The larger parts of pyarrow, imported when they are first used.
+"""The larger parts of pyarrow, imported at their first use.
 
-They take a tenth of a second, which a log that is not tiered need not pay.
+Importing them takes a tenth of a second, which only a tiered log should pay.
 """
 
 from functools import cache

@@ -40,9 +40,9 @@ from strandline.views.live_view import check_poison
 
 CATALOGUE_PARTITIONS: Final = 8
 SNAPSHOT_NAME: Final = "catalogue.snapshot"
-"""The file beside a log with what its catalogue came to; made again if it does not fit."""
+"""The file beside a log with its catalogue's snapshot; rebuilt if it does not match."""
 SNAPSHOT_STEPS: Final = 256
-"""How many steps are folded after a snapshot before another one is worth its time."""
+"""How many steps must be folded after a snapshot to make another one worthwhile."""
 
 _AnswerT = TypeVar("_AnswerT")
 
@@ -56,7 +56,7 @@ def segments_topic(log: LogTopics) -> Topic | None:
 
 
 def made_segments_topic(log: Log, partitions: int = CATALOGUE_PARTITIONS) -> Topic:
-    """Return the catalogue's topic, created if it is missing and the mode allows."""
+    """Return the catalogue's topic, created if it is missing and the mode allows it."""
     found = segments_topic(log)
     if found is not None:
         return found
@@ -67,9 +67,9 @@ def made_segments_topic(log: Log, partitions: int = CATALOGUE_PARTITIONS) -> Top
 
 @contextlib.contextmanager
 def saved_catalogue(log: Log, clock: Clock | None = None) -> Iterator["SegmentCatalogue"]:
-    """Have the catalogue of a log, that goes on from what is saved beside the log.
+    """Give the catalogue of a log, continued from the snapshot beside the log.
 
-    Saved again at the end if that spares the next one SNAPSHOT_STEPS at least.
+    Saves a snapshot at the end if it spares the next use at least SNAPSHOT_STEPS steps.
     """
     snapshot = parts_of(log).store.beside(SNAPSHOT_NAME) if log.mode is Mode.WRITE else None
     catalogue = SegmentCatalogue(log, snapshot=snapshot, clock=clock)
@@ -82,13 +82,14 @@ def saved_catalogue(log: Log, clock: Clock | None = None) -> Iterator["SegmentCa
 
 
 class SegmentCatalogue:
-    """Answers what the tier holds, and takes the steps of tiering one by one.
+    """Answers what the tier holds, and records the steps of tiering one by one.
 
-    A step is legal or refused by what the log already holds, for every process alike:
-    RefusedError then, and nothing has changed. A call that returns is durable, and seen
-    by later answers here. Nothing is assigned until `reconcile`; unassigned, not ready
-    and ready are as in `LiveView`, and so is `poison`: what to do with a step that this
-    version cannot read. With several epochs, an offset is looked up in one.
+    Whether a step is legal depends only on earlier steps in the log, for every process equally:
+    an illegal one raises RefusedError, and nothing has changed. When a call returns, its step is
+    durable, and later answers here include it. Nothing is assigned until `reconcile`; the
+    outcomes for unassigned, not ready and ready partitions are as in `LiveView`, and so is
+    `poison`: what to do with a step that this version cannot read. If a partition has several
+    epochs, an offset is looked up in one of them.
     """
 
     def __init__(
@@ -134,16 +135,16 @@ class SegmentCatalogue:
     # --- assignment ---
 
     def partition_of(self, place: UserPartition) -> int:
-        """Return which of the catalogue's partitions knows `place`."""
+        """Return the catalogue's partition that has the steps of `place`."""
         checked = check_instance("place", place, UserPartition)
         return catalogue_partition(*checked.identity, self._count)
 
     def reconcile(self, partitions: Iterable[int]) -> None:
-        """Have exactly these partitions of the catalogue assigned."""
+        """Assign exactly these partitions of the catalogue."""
         self._view.reconcile(partitions)
 
     def follow(self, places: Iterable[UserPartition], timeout_s: float | None = None) -> None:
-        """Have what knows these places assigned, among others, and wait until it is ready."""
+        """Also assign the catalogue's partitions for these places; wait until they are ready."""
         chosen = [
             check_instance("places", each, UserPartition) for each in check_items("places", places)
         ]
@@ -152,12 +153,12 @@ class SegmentCatalogue:
         self._view.wait_ready(timeout_s)
 
     def follow_all(self, timeout_s: float | None = None) -> None:
-        """Have every partition of the catalogue assigned, and wait until all are ready."""
+        """Assign every partition of the catalogue, and wait until all are ready."""
         self._view.reconcile(range(self._count))
         self._view.wait_ready(timeout_s)
 
     def refresh(self, timeout_s: float | None = PUBLISH_TIMEOUT_S) -> None:
-        """Wait until everything that the log holds at this moment is applied."""
+        """Wait until everything that the log has at this moment is applied."""
         timeout_s = check_timeout(timeout_s)
         for partition in self.assigned():
             high = self._log.marks(self.topic, partition).high
@@ -165,9 +166,9 @@ class SegmentCatalogue:
                 self._view.wait_applied(partition, high - 1, timeout_s)
 
     def rebuild(self, partitions: Iterable[int] | None = None) -> None:
-        """Drop states and snapshots, and fold the steps again, of all assigned or of these.
+        """Drop states and snapshots, and fold again: all assigned partitions, or these.
 
-        A partition that had stopped starts again, and what was quarantined is tried again.
+        A stopped partition starts again, and quarantined steps are tried again.
         """
         self._view.rebuild(partitions)
 
@@ -180,17 +181,17 @@ class SegmentCatalogue:
         return self._view.committed(partition)
 
     def health(self) -> ViewHealth:
-        """Return how the view is doing."""
+        """Return the view's health."""
         return self._view.health()
 
     def lag(self) -> Mapping[int, int]:
-        """Return how many steps of each assigned partition are not applied yet."""
+        """Return the number of steps not applied yet, for each assigned partition."""
         return {int(partition): lag for partition, lag in self._view.lag().items()}
 
     # --- answers ---
 
     def find(self, place: UserPartition, epoch: int, offset: int) -> CopiedSegment | None:
-        """Return the finished copy that answers for this offset; None if there is none."""
+        """Return the finished copy to use for this offset; None if there is none."""
         epoch, offset = check_whole("epoch", epoch), check_whole("offset", offset)
         return self._query(place, lambda copies: copies.find(epoch, offset), None)
 
@@ -200,11 +201,11 @@ class SegmentCatalogue:
         return self._query(place, lambda copies: copies.listed(epoch), ())
 
     def current(self, place: UserPartition) -> Sequence[CopiedSegment]:
-        """Return the finished copies, by start, but for those that were merged into others."""
+        """Return the finished copies, by start, except those merged into others."""
         return self._query(place, lambda copies: copies.current(), ())
 
     def merged(self, place: UserPartition) -> Sequence[tuple[CopiedSegment, int]]:
-        """Return the copies that were merged into others, and since when, in microseconds."""
+        """Return the copies that were merged into others, with the time of the merge in µs."""
 
         def found(copies: PartitionCopies) -> Sequence[tuple[CopiedSegment, int]]:
             known = [each for each in copies.listed() if copies.is_merged(each)]
@@ -225,11 +226,11 @@ class SegmentCatalogue:
         return None if end is None else end - 1
 
     def deletion(self, place: UserPartition) -> DeletionState | None:
-        """Return how far the removal of the whole partition has come; None if nowhere."""
+        """Return the state of removing the whole partition; None if that has not begun."""
         return self._query(place, lambda copies: copies.deletion, None)
 
     def places(self) -> Sequence[UserPartition]:
-        """Return every partition with anything in the tier, as far as assigned."""
+        """Return every partition with anything in the tier, of the assigned ones."""
         found: list[UserPartition] = []
         for partition in self.assigned():
             known = self._view.read(partition, lambda state: list(state.places))
@@ -249,9 +250,9 @@ class SegmentCatalogue:
         return self._view.read(self.partition_of(place), answer, default=nothing)
 
     def check_whole(self) -> None:
-        """Raise CorruptError if steps are missing in what any assigned partition answers from.
+        """Raise CorruptError if steps are missing in any assigned partition.
 
-        It may not know all that the tier holds then, and nothing may be deleted by it.
+        The catalogue may then lack some of the tier's objects, and must not be used to delete.
         """
         for number, each in self._view.health().partitions.items():
             if each.first or each.quarantined:
@@ -260,7 +261,7 @@ class SegmentCatalogue:
     # --- steps ---
 
     def add(self, segment: CopiedSegment, *, timeout_s: float = PUBLISH_TIMEOUT_S) -> None:
-        """Record that a copy starts. RefusedError, with nothing stored, in any other state."""
+        """Record that a copy starts. RefusedError, with nothing stored, for any other state."""
         if segment.state is not SegmentState.COPY_STARTED:
             raise RefusedError("a segment is added when its copy starts", state=segment.state.name)
         self._publish(segment, timeout_s)
@@ -275,11 +276,11 @@ class SegmentCatalogue:
         is_apart: bool = False,
         timeout_s: float = PUBLISH_TIMEOUT_S,
     ) -> None:
-        """Record that the copy has come to `state`.
+        """Record that the copy is now in `state`.
 
-        The only copy of records that were evicted is deleted only below `low`, the
-        partition's low-water mark. A `note` replaces the one that there is. With `is_apart`
-        a copy is finished only while no finished copy holds any of its records.
+        The only copy of evicted records is deleted only below `low`, the partition's low-water
+        mark. A `note` replaces the existing one. With `is_apart` a copy is finished only if no
+        finished copy holds any of its records.
         """
         step = SegmentChange(
             id=segment.id,
@@ -303,7 +304,7 @@ class SegmentCatalogue:
     ) -> None:
         """Record that the log is about to evict [start, before).
 
-        RefusedError unless finished copies hold all of it; they are needed from then on.
+        RefusedError unless finished copies hold all of it; they must be kept from then on.
         """
         step = PartitionEviction(
             place=place, start=start, before=before, changed_at_us=self._clock.now_us()
@@ -317,7 +318,7 @@ class SegmentCatalogue:
         *,
         timeout_s: float = PUBLISH_TIMEOUT_S,
     ) -> None:
-        """Record how far the removal of the whole partition has come."""
+        """Record the state of removing the whole partition."""
         step = PartitionDeletion(place=place, state=state, changed_at_us=self._clock.now_us())
         self._publish(step, timeout_s)
 
@@ -336,7 +337,7 @@ class SegmentCatalogue:
         self._view.save()
 
     def close(self, *, save: bool = True) -> None:
-        """End the view, after a last snapshot if `save`. May be repeated."""
+        """Close the view, after a last snapshot if `save`. May be repeated."""
         self._view.close(save=save)
 
     def __enter__(self) -> Self:
@@ -349,7 +350,7 @@ class SegmentCatalogue:
 def incomplete(
     topic: Topic, partition: int, first: int, quarantined: Iterable[int] = ()
 ) -> CorruptError:
-    """Return the error of a catalogue that has lost or passed over steps."""
+    """Return the error for a catalogue that has lost or skipped steps."""
     return CorruptError(
         "steps of the segment catalogue are missing, so nothing may be deleted by it; restore "
         "the log from a backup",

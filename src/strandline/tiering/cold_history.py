@@ -1,4 +1,4 @@
-"""What copies hold of a partition's history."""
+"""A partition's history, as far as copies hold it."""
 
 from collections.abc import Iterator, Sequence
 
@@ -11,7 +11,7 @@ from strandline.values import CorruptError, Epoch, ProofFinding
 
 
 class ColdHistory:
-    """Reads the copies of one partition as a log reads its storage; `stored` is the hot half."""
+    """Reads one partition's copies as a log reads its storage; `stored` is the store's part."""
 
     def __init__(
         self, cold: ColdSegments, place: UserPartition, epochs: Sequence[Epoch], stored: History
@@ -38,7 +38,7 @@ class ColdHistory:
         return [value, *self._chain.link_each(value, digests)][-1]
 
     def pieces(self, start: int, stop: int) -> Iterator[Piece | Damage | ProofFinding]:
-        """Yield the records of [start, stop); what cannot be read is named, and passed over.
+        """Yield the records of [start, stop); damaged ones are reported and skipped.
 
         TrimmedError if a trim has overtaken it.
         """
@@ -66,7 +66,7 @@ class ColdHistory:
         digests, first = rows.digests(), rows.about.start
         values = list(self._chain.link_each(before, digests))
         if values[-1] == after:
-            # The digests are those that were chained: a record that differs is found by its own.
+            # These digests were chained: a changed record has another digest of its own.
             yield from (Piece([entry], values[entry.offset - first]) for entry in entries)
             return
         kept = list(entries)

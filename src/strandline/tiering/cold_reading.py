@@ -1,4 +1,4 @@
-"""One read over both halves of a log, that goes on wherever the records are."""
+"""A read that continues between a log's store and its tier, wherever the records are."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ class TieredReading:
     # --- records ---
 
     def records(self) -> Iterator[Record]:
-        """Yield the records, from whichever half has them."""
+        """Yield the records, from the store or the tier."""
         wanted = self._wanted
         left = wanted.bytes_max
         if left == 0:
@@ -88,7 +88,7 @@ class TieredReading:
         return RecordBatches(schema, lambda: self.columns(schema, self._wanted.start, stop))
 
     def _stop(self) -> int:
-        """Return one past the last record, with the limit of bytes turned into an offset."""
+        """Return one past the last record, converting the limit of bytes to an offset."""
         stop = self._wanted.stop
         if self._wanted.bytes_max is not None:
             stop = self._wanted.start
@@ -97,7 +97,7 @@ class TieredReading:
         return stop
 
     def _schema(self, stop: int) -> pa.Schema:
-        """Return the schema of all the record batches, which has to be known before the first."""
+        """Return the schema of all the record batches, which must be known before the first."""
         wanted, place = self._wanted, self._wanted.place
         end = self._hot.marks(place.named(), place.partition).high
         plain = self._hot.read_batches(place.named(), place.partition, end).schema
@@ -120,7 +120,7 @@ class TieredReading:
     def columns(
         self, schema: pa.Schema, at: int, stop: int | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the record batches from offset `at` on, with the columns of `schema` alone."""
+        """Yield the record batches from offset `at` on, with only the columns of `schema`."""
         wanted, place = self._wanted, self._wanted.place
         stop, names = self._stop() if stop is None else stop, set(schema.names)
         while at < stop:
@@ -148,7 +148,7 @@ def _following(batch: pa.RecordBatch) -> int:
 
 def _united(schemas: list[pa.Schema]) -> pa.Schema:
     own = len(schemas[0])
-    # A record may lack any column of another's.
+    # Records of one schema may lack a column of another.
     fields = [
         field if index < own else field.with_nullable(True)
         for index, field in enumerate(united(schemas))

@@ -1,4 +1,4 @@
-"""The rows of a copy as a log hands them out: records, and record batches."""
+"""Converts the rows of a copy to a log's records and record batches."""
 
 from collections.abc import Container, Iterator
 from typing import NamedTuple
@@ -12,7 +12,7 @@ from strandline.tiering.segment import UserPartition
 from strandline.values import Event, Offset, Partition, Record, Tenant, ValueKind
 from strandline.values.row_selection import taken
 
-#: What cutting and counting records needs.
+#: The columns needed to slice and count records.
 _PLACE_COLUMNS = ("_offset", "_row")
 
 
@@ -39,7 +39,7 @@ def records_of(rows: CopiedRows, batch: pa.RecordBatch, place: UserPartition) ->
 
 
 class ColdEntry(NamedTuple):
-    """A record as a copy keeps it."""
+    """A record in a copy."""
 
     offset: Offset
     timestamp_us: int
@@ -80,21 +80,21 @@ def _batch_bodies(rows: CopiedRows, batch: pa.RecordBatch) -> Iterator[bytes]:
         yield from batch.column(PACKED).to_pylist()
     else:
         for _, value in rows.values(batch):
-            # A copy, with nothing of what the value was cut from. For a proof it must come out
-            # the same, byte for byte, so what `take` does not know is packed.
+            # Copied, without the rest of the batch that it is a slice of. For a proof it must
+            # be byte for byte the same, so types that `take` does not support are serialized.
             every = pa.arange(0, value.num_rows)
             is_proved = rows.about.chain is not None
             yield stream_of(value.take(every) if is_proved else taken(value, every))
 
 
 def _firsts(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the log's own columns of the first row of each record."""
+    """Return the log's own columns, of the first row of each record."""
     own = batch.select(list(OWN_COLUMNS))
     return own.filter(compute().equal(own.column("_row"), 0))
 
 
 def stream_of(batch: pa.RecordBatch) -> bytes:
-    """Return a batch as an Arrow IPC stream of its own."""
+    """Serialize a batch as an Arrow IPC stream."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as stream:
         stream.write_batch(batch)
@@ -117,7 +117,7 @@ def _events(batch: pa.RecordBatch) -> Iterator[Event]:
 def batches_of(
     rows: CopiedRows, start: int, stop: int, names: Container[str]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the record batches of [start, stop); others than these columns may be left out."""
+    """Yield the record batches of [start, stop); only these columns are needed."""
     read = [name for name in rows.schema.names if name in names or name in _PLACE_COLUMNS]
     for batch in rows.batches(start, stop, None if rows.is_packed else read):
         if not rows.is_packed:

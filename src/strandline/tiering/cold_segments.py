@@ -1,4 +1,4 @@
-"""The cold half of a log: which object holds an offset, and the rows in it."""
+"""The tier's part of a log: which object holds an offset, and its rows."""
 
 import contextlib
 import threading
@@ -28,7 +28,7 @@ from strandline.values import (
 )
 from strandline.views import RefusedError, load_snapshot
 
-#: How many fetched objects are kept, since readers come in pages.
+#: How many fetched objects are cached, because readers read in pages.
 _KEPT_MAX: Final = 4
 
 _AnswerT = TypeVar("_AnswerT")
@@ -41,11 +41,11 @@ def _following(
 
 
 class ColdSegments:
-    """Finds and fetches copies. Any thread may use it, and none waits for another's view.
+    """Finds and fetches copies. Any thread may use it.
 
-    The catalogue is folded by the thread that needs an answer from it: a read must not wait for a
-    thread of ours, and a log that is never read below its hot part pays for nothing. It
-    begins where the snapshot beside the log ends, if that fits.
+    The catalogue is folded by the thread that needs an answer: a read must not wait for a
+    background thread, and a log whose tier is never read has no cost. It continues from the
+    snapshot beside the log, if that matches.
     """
 
     def __init__(self, hot: Log, open_store: Callable[[str], ObjectStore]) -> None:
@@ -60,7 +60,7 @@ class ColdSegments:
     # --- which ---
 
     def find(self, place: UserPartition, epochs: Sequence[Epoch], offset: int) -> CopiedSegment:
-        """Return the copy that answers for `offset`, which the hot half has evicted."""
+        """Return the copy to use for `offset`, which the store has evicted."""
         number = epoch_at(epochs, offset)
         found = self._query(place, lambda copies: copies.find(number, offset))
         if found is None:
@@ -81,7 +81,7 @@ class ColdSegments:
     def chain(
         self, place: UserPartition, epochs: Sequence[Epoch], start: int, stop: int
     ) -> Iterator[CopiedSegment]:
-        """Yield the copies that answer for [start, stop), in order."""
+        """Yield the copies to use for [start, stop), in order."""
         while start < stop:
             known = self._query(place, partial(_following, epochs, start, stop))
             if not known:
@@ -92,7 +92,7 @@ class ColdSegments:
     def reach(
         self, place: UserPartition, epochs: Sequence[Epoch], start: int
     ) -> Sequence[CopiedSegment]:
-        """Return the copies that hold what follows from `start` on, as far as there are any."""
+        """Return the copies that hold the records from `start` on, up to the first gap."""
         self.catch_up(place)
         return self._query(place, partial(_following, epochs, start, None))
 
@@ -109,7 +109,7 @@ class ColdSegments:
     def _query(
         self, place: UserPartition, query: Callable[[PartitionCopies], _AnswerT]
     ) -> _AnswerT:
-        # Under the lock: catching up changes what is queried.
+        # Under the lock: catching up changes the state.
         with self._lock:
             if not self._count:
                 return query(PartitionCopies())
@@ -118,7 +118,7 @@ class ColdSegments:
             return query(PartitionCopies() if known is None else known)
 
     def catch_up(self, place: UserPartition) -> None:
-        """Fold what the catalogue has got meanwhile."""
+        """Fold steps that were added to the catalogue since."""
         with self._lock:
             if self._topic is None:
                 self._topic = segments_topic(self._hot)
@@ -134,7 +134,7 @@ class ColdSegments:
     ) -> tuple[CatalogueState, int]:
         try:
             for record in self._hot.read(topic, number, following):
-                # Refused by every view of the catalogue alike.
+                # Every view of the catalogue refuses this step.
                 with contextlib.suppress(RefusedError):
                     take(state, step_of(record.kind, record.payload))
                 following = record.offset + 1
@@ -143,7 +143,7 @@ class ColdSegments:
         return state, following
 
     def _saved(self, number: int) -> tuple[CatalogueState, int] | None:
-        """Return what the snapshot has of a partition; None for whatever has to be folded."""
+        """Return the snapshot's state of a partition; None if the steps must be folded."""
         path = parts_of(self._hot).store.beside(SNAPSHOT_NAME)
         if path is None:
             return None
@@ -163,7 +163,7 @@ class ColdSegments:
         return None if self._topic is None else self._topic.id
 
     def release(self, place: UserPartition) -> None:
-        """Drop what was fetched: copies were replaced."""
+        """Drop cached objects: copies were replaced."""
         with self._lock:
             self._kept.clear()
         self.catch_up(place)
@@ -199,18 +199,18 @@ class ColdSegments:
     def footer(self, segment: CopiedSegment) -> Footer | None:
         """Return the footer of a copy, without reading its rows.
 
-        None if the object is gone or is not what was copied: reading it raises.
+        None if the object is gone or differs from what was copied: reading it raises.
         """
         return Footer.of(self._open_store(segment.store), segment.name, segment.size_bytes)
 
     def with_footer(
         self, place: UserPartition, epochs: Sequence[Epoch], offset: int
     ) -> tuple[CopiedSegment, Footer | None]:
-        """Return the copy that answers for `offset`, with its footer, as `footer` does."""
+        """Return the copy to use for `offset`, with its footer as returned by `footer`."""
         segment = self.find(place, epochs, offset)
         footer = self.footer(segment)
         if footer is None:
-            self.catch_up(place)  # Merged meanwhile, say.
+            self.catch_up(place)  # It may have been merged meanwhile.
             segment = self.find(place, epochs, offset)
             footer = self.footer(segment)
         return segment, footer
@@ -218,7 +218,7 @@ class ColdSegments:
     def fetched(
         self, place: UserPartition, epochs: Sequence[Epoch], offset: int
     ) -> tuple[CopiedSegment, CopiedRows]:
-        """Return the copy that answers for `offset`, with its rows."""
+        """Return the copy to use for `offset`, with its rows."""
         segment = self.find(place, epochs, offset)
         rows = self.rows(segment)
         if rows is None:

@@ -1,4 +1,4 @@
-"""Where the next event is that may be wanted, by the statistics of cold objects."""
+"""Finds the next event that may be wanted, using the statistics of tier objects."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -15,7 +15,7 @@ from strandline.tiering.refuting import refutes_group
 from strandline.values.instants import datetime_at
 
 _OBJECTS_MAX: Final = 64
-"""How many objects one call looks at."""
+"""How many objects one call examines."""
 _STORED_AS: Final = {
     "kind": "kind",
     "key": "_key",
@@ -29,7 +29,7 @@ def first_cold_meeting(
 ) -> int:
     """Return the first offset from `start` on whose event may meet the bounds.
 
-    It is where the last object ends that was examined, if none of them has any.
+    If none of the examined objects has one, returns where the last of them ends.
     """
     known = [_bound(each) for each in bounds]
     at = start

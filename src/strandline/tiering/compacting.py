@@ -1,4 +1,4 @@
-"""Which neighbouring objects are worth merging into one. See design 0119."""
+"""Decides which neighbouring objects are worth merging into one. See design 0119."""
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -13,18 +13,18 @@ from strandline.typed import definition_of
 from strandline.values import ValueKind
 
 COMPACT_BYTES: Final = 64 * 1024 * 1024
-"""How large merged objects become, if nothing else is said."""
+"""The default size limit of merged objects."""
 GRACE_S: Final = 3600
-"""How long objects that were merged stay, for programs that have begun to read them."""
+"""How long objects stay after they were merged, for programs that are reading them."""
 RECORD_BYTES_MAX: Final = 4 * PIECE_BYTES
-"""How much is read into memory for one object."""
+"""The memory limit for reading one object."""
 
 
 def merges_of(copies: Sequence[CopiedSegment], bytes_max: int) -> Sequence[Sequence[CopiedSegment]]:
     """Return runs of copies, each of which becomes an object of up to `bytes_max`.
 
-    None of them has more than two thirds of it: an object grows by half at least whenever
-    it is written again, so that a record is not written more than about forty times.
+    No copy in them is larger than two thirds of that: an object grows by at least half whenever
+    it is rewritten, so that a record is rewritten at most about forty times.
     """
     found: list[Sequence[CopiedSegment]] = []
     for run in _full(copies, bytes_max):
@@ -33,7 +33,7 @@ def merges_of(copies: Sequence[CopiedSegment], bytes_max: int) -> Sequence[Seque
 
 
 def _full(copies: Sequence[CopiedSegment], bytes_max: int) -> Iterator[Sequence[CopiedSegment]]:
-    """Yield copies that follow each other and fit one object, as many as do."""
+    """Yield runs of adjacent copies, as long as they fit one object."""
     run: list[CopiedSegment] = []
     size = records = end = 0
     for copy in copies:
@@ -48,9 +48,9 @@ def _full(copies: Sequence[CopiedSegment], bytes_max: int) -> Iterator[Sequence[
 
 
 def _worthwhile(run: Sequence[CopiedSegment]) -> list[Sequence[CopiedSegment]]:
-    """Return the parts of a run in which the others have half of what the largest has.
+    """Return the parts of a run in which the others total at least half of the largest.
 
-    Or all of it, if two overlap: by processes that copied at once what still grew.
+    Or the whole run, if two overlap because processes concurrently copied a growing run.
     """
     if any(one.end > other.start for one, other in pairwise(run)):
         return [run]
@@ -72,10 +72,10 @@ def _worthwhile(run: Sequence[CopiedSegment]) -> list[Sequence[CopiedSegment]]:
 def uniform_parts(
     log: Log, place: UserPartition, members: Sequence[CopiedSegment], store: ObjectStore
 ) -> Sequence[Sequence[CopiedSegment]]:
-    """Return the parts whose batches can be the columns of one object.
+    """Return the parts whose batches can be columns of the same object.
 
-    Objects of events and bytes all can. Batches that are packed stay apart, or else the
-    columns of the others would be packed as well.
+    Objects of events and bytes always can. Packed batches are kept separate; otherwise the
+    columns of the others would be packed, too.
     """
     if log.describe_topic(place.named()).settings.value_kind is not ValueKind.BATCH:
         return [members]
@@ -85,7 +85,7 @@ def uniform_parts(
     for copy in members:
         footer = Footer.of(store, copy.name, copy.size_bytes)
         if footer is None:
-            parts.append([])  # Reading it raises.
+            parts.append([])  # Reading it raises the error.
             continue
         is_alike = bool(parts) and footer.is_packed == was_packed
         if not is_alike or not run.takes(footer.value_schemas):

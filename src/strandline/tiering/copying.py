@@ -1,4 +1,4 @@
-"""A run of records read from a log and made into one object."""
+"""Reads a run of records from a log, and makes it into one object."""
 
 import contextlib
 from collections.abc import Iterator, Sequence
@@ -31,16 +31,16 @@ from strandline.typed import TopicDefinition, definition_of
 from strandline.values import CorruptError, Epoch, InvalidError, TrimmedError, ValueKind
 from strandline.values.widening import fitted, relaxed, united
 
-#: How much of a run that has no end of its own goes into one object.
+#: The limits of one object, for a run without an end of its own.
 PIECE_RECORDS: Final = 256 * 1024
 PIECE_BYTES: Final = 128 * 1024 * 1024
-#: How many different schemas the batches in one object have at most.
+#: The maximal number of different batch schemas in one object.
 SCHEMAS_MAX: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
 class CopyDraft:
-    """One object to be: its content, and its entry in the catalogue."""
+    """An object to be stored: its content, and its entry in the catalogue."""
 
     start: int
     end: int
@@ -57,8 +57,8 @@ def read_piece(
 ) -> CopyDraft:
     """Return [start, end), or as much of it as fits one object.
 
-    It ends early at `bytes_max`, and in a batch topic where a schema follows that is no
-    wider or narrower version of those before it.
+    Ends early at `bytes_max`, and in a batch topic before a schema that is neither a wider nor
+    a narrower version of those before it.
     """
     topic = place.named()
     settings = log.describe_topic(topic).settings
@@ -112,12 +112,12 @@ def read_piece(
 
 @dataclass(frozen=True, slots=True)
 class _Proof:
-    """What a log with a proof has stored of a run of records."""
+    """The stored proof of a run of records, in a log with a proof."""
 
-    #: The chain's values before and after it.
+    #: The chain's values before and after the run.
     chain: tuple[str, str]
     digests: list[bytes]
-    #: Of a batch topic: the values as they are stored.
+    #: In a batch topic: the stored values.
     streams: list[bytes]
 
 
@@ -161,7 +161,7 @@ def _unreadable(place: UserPartition, offset: int, reason: str) -> CorruptError:
 def _completed(
     table: pa.Table, about: About, proof: _Proof | None, ids: Sequence[int] = ()
 ) -> pa.Table:
-    """Return the rows with the columns that only a copy has, after the log's own."""
+    """Return the rows with the columns that only copies have, after the log's own."""
     records = compute().subtract(table.column("_offset"), about.start)
 
     def of_records(values: Sequence[object], arrow: pa.DataType) -> pa.ChunkedArray:
@@ -188,22 +188,22 @@ def epochs_within(epochs: Sequence[Epoch], start: int, end: int) -> tuple[tuple[
 
 
 class SchemaRun:
-    """Batches whose schemas can be united, and which of them each one has."""
+    """Batches whose schemas can be united, and the schema of each."""
 
     def __init__(self, definition: TopicDefinition) -> None:
         self._definition = definition
-        #: The schemas, as they are serialized, with what `_schema_id` says of them.
+        #: The serialized schemas, with their `_schema_id`.
         self._numbers: dict[bytes, int] = {}
         self._schemas: dict[int, pa.Schema] = {}
         self._wide: pa.Schema | None = None
-        #: Of each record.
+        #: The schema id of each record.
         self.ids: list[int] = []
         self.size_bytes: int = 0
 
     def read(
         self, log: Log, place: UserPartition, start: int, end: int, bytes_max: int | None
     ) -> int:
-        """Take batches from `start` on, and return how far they go."""
+        """Read batches from `start` on, and return where they end."""
         for record in log.read(place.named(), place.partition, start, end, bytes_max=bytes_max):
             value = record.value
             assert isinstance(value, pa.RecordBatch)
@@ -215,11 +215,11 @@ class SchemaRun:
         return start + len(self.ids)
 
     def takes(self, schemas: Sequence[pa.Schema]) -> bool:
-        """Have these among its schemas; False if one of them cannot be in the same object."""
+        """Add these schemas; False if one of them cannot be in the same object."""
         return all(self._number_of(each) is not None for each in schemas)
 
     def _number_of(self, schema: pa.Schema) -> int | None:
-        """Return what stands for a schema; None if it cannot be in the same object."""
+        """Return the id of a schema; None if it cannot be in the same object."""
         serialized = schema.serialize().to_pybytes()
         number = self._numbers.get(serialized)
         if number is not None:
@@ -234,9 +234,9 @@ class SchemaRun:
         return number
 
     def _widens_to(self, schema: pa.Schema) -> bool:
-        """Have the schema among those that the columns are wide enough for, if one holds another.
+        """Widen the columns to hold this schema, if one of the two holds the other.
 
-        Schemas that have little in common would be a table of nulls.
+        Schemas with little in common would make a table of nulls.
         """
         if self._wide is not None:
             if len(self._schemas) == SCHEMAS_MAX:
@@ -252,7 +252,7 @@ class SchemaRun:
         return True
 
     def described(self, about: About) -> About:
-        """Return what an object with these batches says of itself."""
+        """Return the metadata of an object with these batches."""
         newest = max(self._schemas)
         about = msgspec.structs.replace(
             about,
@@ -274,12 +274,12 @@ def _encoded_batches(
     proof: _Proof | None,
     ids: Sequence[int],
 ) -> bytes:
-    """Return batches as columns of their own, or packed where Parquet would change them."""
+    """Encode batches as columns, or packed if Parquet would change them."""
     if not {PACKED, *TIER_COLUMNS}.intersection(table.schema.names):
         for columns in (table, _relaxed(table)):
-            # Else there is no place for one of the names, or of the types.
+            # These errors mean that Parquet has no place for one of the names or types.
             with contextlib.suppress(pa.ArrowException, CorruptError, ValueError):
-                # Parquet takes text that is none, and other readers then fail at the object.
+                # Parquet accepts invalid UTF-8, on which other readers then fail.
                 columns.validate(full=True)
                 content = encode(_completed(columns, about, proof, ids).to_batches(), about)
                 if _comes_back(log, place, CopiedRows(content, "a new object"), proof):
@@ -298,7 +298,7 @@ def _encoded_batches(
 
 
 def _relaxed(table: pa.Table) -> pa.Table:
-    """Return the table with nulls allowed inside of columns: there may be some all the same."""
+    """Return the table with nulls allowed in nested fields: there may be some in any case."""
     fields = [field.with_type(relaxed(field.type)) for field in table.schema]
     columns = [
         pa.chunked_array([fitted(chunk, field.type) for chunk in column.chunks], field.type)
@@ -308,7 +308,7 @@ def _relaxed(table: pa.Table) -> pa.Table:
 
 
 def _comes_back(log: Log, place: UserPartition, rows: CopiedRows, proof: _Proof | None) -> bool:
-    """Whether the batches in an object are what the log has; with a proof, byte for byte."""
+    """Whether the batches in an object equal the log's; with a proof, byte for byte."""
     about = rows.about
     batches = rows.batches(about.start, about.end)
     if proof is not None:
@@ -332,11 +332,11 @@ def _is_same(one: pa.RecordBatch, other: pa.RecordBatch) -> bool:
 
 
 def _is_same_column(one: pa.Array, other: pa.Array) -> bool:
-    """Whether two columns have the same values, a NaN being the same as itself."""
+    """Whether two columns have the same values, where NaN equals NaN."""
     if one.equals(other):
         return True
     if pa.types.is_floating(one.type):
-        # By their bits, but for those below a null, which mean nothing.
+        # Compare bits, except those below a null, which have no meaning.
         return bool(one.is_null().equals(other.is_null())) and _bits(one).equals(_bits(other))
     return pa.types.is_nested(one.type) and repr(one.to_pylist()) == repr(other.to_pylist())
 

@@ -1,4 +1,4 @@
-"""Erasing the records of a key in the tier: each object with one is replaced. See design 0123."""
+"""Erases the records of a key in the tier: replaces each object with one. See design 0123."""
 
 import contextlib
 from collections.abc import Callable, Sequence
@@ -37,8 +37,8 @@ def erase_copies(
 ) -> int:
     """Erase a key's records in all copies; return how many lie before `oldest`.
 
-    Those the log itself has no more; the others were counted there. A run that was
-    interrupted is completed by the next.
+    Those are no longer in the log itself; the others were counted there. An interrupted run
+    is completed by the next one.
     """
     with saved_catalogue(log) as catalogue:
         catalogue.follow([place])
@@ -47,7 +47,7 @@ def erase_copies(
         for _ in range(_ATTEMPTS_MAX):
             if not dry_run:
                 erasing.settle()
-            # Refused, if a copy has begun to be merged meanwhile.
+            # Refused, if merging of a copy has begun meanwhile.
             with contextlib.suppress(RefusedError):
                 return erasing.run(key, oldest, dry_run=dry_run)
     raise UnavailableError("other processes keep merging copies, try again", topic=place.topic)
@@ -62,11 +62,11 @@ class _CopyErasing:
         self._place = place
         self._opened = opened
         self._clock = parts_of(log).clock
-        #: The offsets of what was erased, or would be.
+        #: The offsets of the records that were erased, or would be.
         self._counted: set[int] = set()
 
     def settle(self) -> None:
-        """Remove what has been begun and not finished, and what has been replaced or merged."""
+        """Remove copies that were not finished, and those that were replaced or merged."""
         found = self._segments()
         replaced = {
             old
@@ -120,7 +120,7 @@ class _CopyErasing:
         return CopiedRows(content, segment.location), table.replace_schema_metadata(kept or None)
 
     def _replace(self, old: CopiedSegment, table: pa.Table, rows: CopiedRows) -> None:
-        # The bounds of declared fields are those of what was erased, too.
+        # The bounds of declared fields include the erased values, so drop them.
         about = msgspec.structs.replace(rows.about, fields=None)
         content = encode(table.to_batches(), about)
         kind = rows.about.value_kind
@@ -160,7 +160,7 @@ class _CopyErasing:
 
 
 def _erased(table: pa.Table, mask: pa.ChunkedArray, rows: CopiedRows) -> pa.Table:
-    """Return the rows with tombstones in the place of those that the mask names."""
+    """Return the rows, with tombstones for those selected by the mask."""
     kind, count = rows.about.value_kind, compute().sum(mask).as_py()
     digests: Sequence[bytes | None] = [None] * count
     if DIGEST in rows.added:

@@ -1,6 +1,6 @@
-"""Bounds of the fields of payloads in a row group, so that its rows need not be read.
+"""Bounds of payload fields per row group, which help to avoid reading rows.
 
-They are kept in the object's own metadata, as JSON. See design 0112.
+They are stored in the object's own metadata, as JSON. See design 0112.
 """
 
 from collections.abc import Callable, Iterable
@@ -23,27 +23,27 @@ _SURROGATES: Final = (0xD800, 0xDFFF)
 
 
 class FieldBounds(msgspec.Struct, frozen=True, array_like=True):
-    """What is known of a field in one row group."""
+    """The statistics of a field in one row group."""
 
     nulls: int
     nans: int = 0
-    #: In the forms of `_PACKED`; None if there are no values, or they have no such form.
+    #: In the forms of `_PACKED`; None if there are no values, or no such form.
     low: Any = None
     high: Any = None
 
 
 class DeclaredFields:
-    """The declared fields of some payloads: as one column, and their bounds."""
+    """The declared fields of payloads: as one column, and their bounds."""
 
     def __init__(self, declared: pa.Schema, payloads: pa.Array) -> None:
-        # Its first use has pyarrow import pandas, which readers do without.
+        # Imported late: its first use makes pyarrow import pandas, which readers do not need.
         from strandline.predicates.fields import (  # noqa: PLC0415 - As said.
             field_columns,
             field_struct,
         )
 
         self._columns = field_columns(declared, payloads, FIELDS_MAX)
-        #: None if none of them can be a column.
+        #: None if no field can be a column.
         self.column: pa.StructArray | None = field_struct(declared, self._columns)
 
     def bounds(self, groups: Iterable[tuple[int, int]]) -> dict[str, list[FieldBounds]]:
@@ -68,7 +68,7 @@ def _bounds(column: pa.Array) -> FieldBounds:
     try:
         low, high = ends["min"].as_py(), ends["max"].as_py()
     except (OverflowError, ValueError):
-        return FieldBounds(nulls, nans)  # Python has no such dates.
+        return FieldBounds(nulls, nans)  # Out of the range of Python's dates.
     packed = _packed(low, is_high=False), _packed(high, is_high=True)
     return FieldBounds(nulls, nans) if None in packed else FieldBounds(nulls, nans, *packed)
 
@@ -82,12 +82,12 @@ def _packed(value: Any, *, is_high: bool) -> Any:
         return (value - _EPOCH_DAY).days
     if isinstance(value, Decimal):
         return str(value)
-    # JSON has no infinity.
+    # JSON cannot represent infinity.
     return None if isinstance(value, float) and not isfinite(value) else value
 
 
 def _shortened(text: str, *, is_high: bool) -> str | None:
-    """Return a text that is no greater, or no less, and not long; None if there is none."""
+    """Return a short text that bounds this one from below or above; None if there is none."""
     if len(text) <= TEXT_MAX:
         return text
     text = text[:TEXT_MAX]
@@ -104,7 +104,7 @@ def _shortened(text: str, *, is_high: bool) -> str | None:
 
 
 def unpacked(value: Any, arrow: pa.DataType) -> Any:
-    """Return a bound as Python has it; None if it is not of this type."""
+    """Return a bound as a Python value; None if it is not of this type."""
     if value is None:
         return None
     for is_one, take in _PACKED:

@@ -1,4 +1,4 @@
-"""The statistics of an object's columns at its end, so that its rows need not be read."""
+"""An object's footer: statistics of its columns, which help to avoid reading rows."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -25,26 +25,26 @@ from strandline.tiering.parquet import (
 )
 from strandline.values import ValueKind
 
-#: What is fetched at first: nearly every footer is in it.
+#: How much is fetched at first, enough for nearly every footer.
 FOOTER_BYTES: Final = 64 * 1024
-#: The length of the footer and the magic word that end a Parquet file.
+#: The length of the footer and the magic number at the end of a Parquet file.
 _ENDING_BYTES: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnStatistics:
-    """What is known of a column, or a field of payloads, in one row group.
+    """The statistics of a column, or a field of payloads, in one row group.
 
-    NaN counts neither as low nor as high.
+    `low` and `high` ignore NaN.
     """
 
     type: pa.DataType
     rows: int
-    #: How many of them are null, and the bounds of the others; None if they are not recorded.
+    #: How many values are null, and the bounds of the others; None if not recorded.
     nulls: int | None
     low: Any = None
     high: Any = None
-    #: How many are NaN; None if that is not recorded.
+    #: How many values are NaN; None if not recorded.
     nans: int | None = None
 
     @property
@@ -54,12 +54,12 @@ class ColumnStatistics:
 
 
 class Footer:
-    """The footer of an object. Not checked against its digest, which is of the whole."""
+    """The footer of an object. Its digest, which covers the whole object, is not checked."""
 
     def __init__(self, content: bytes) -> None:
-        """Take the last bytes of an object, with all of its footer.
+        """Parse the last bytes of an object, which include all of its footer.
 
-        Raises pyarrow's errors, KeyError or MsgspecError if that is no copy of ours.
+        Raises pyarrow's errors, KeyError or MsgspecError if it is not one of our copies.
         """
         self._metadata = parquet().read_metadata(pa.BufferReader(content))
         self._about = msgspec.json.decode(self._metadata.metadata[METADATA_KEY], type=About)
@@ -70,7 +70,7 @@ class Footer:
 
     @classmethod
     def of(cls, store: ObjectStore, name: str, size_bytes: int) -> "Footer | None":
-        """Fetch the footer of an object; None if that is gone, or no copy of ours."""
+        """Fetch the footer of an object; None if it is gone, or not one of our copies."""
         ending = store.get_end(name, max(0, size_bytes - FOOTER_BYTES))
         if ending and (needed := footer_bytes(ending)) > len(ending):
             ending = store.get_end(name, max(0, size_bytes - needed))
@@ -89,7 +89,7 @@ class Footer:
 
     @property
     def fields(self) -> pa.Field | None:
-        """The column of the declared fields of payloads; None if it has none."""
+        """The column of the declared payload fields; None if there is none."""
         is_there = self.kind is ValueKind.EVENT and FIELDS in self._schema.names
         return self._schema.field(FIELDS) if is_there else None
 
@@ -103,7 +103,7 @@ class Footer:
     def groups_meeting(self, wanted: Any, schema: pa.Schema) -> AbstractSet[int] | None:
         """Return which row groups may have rows for which an Arrow expression is true.
 
-        `schema` has the columns that it is an expression of. None if that is unknown.
+        `schema` has the columns that the expression uses. None if unknown.
         """
         if self.is_packed or any(not self._is_stored_as(field) for field in schema):
             return None
@@ -125,9 +125,9 @@ class Footer:
         return found
 
     def statistics(self, group: int, name: str) -> ColumnStatistics | None:
-        """Return what is known of a column; None if that is nothing.
+        """Return the statistics of a column; None if there are none.
 
-        A value's column that an object does not have is null in all of its rows.
+        A value column that an object does not have is null in all of its rows.
         """
         rows = self._metadata.row_group(group).num_rows
         if self.is_packed and name not in OWN_COLUMNS:
@@ -137,7 +137,7 @@ class Footer:
         return self.leaf_statistics(group, (name,))
 
     def leaf_statistics(self, group: int, path: tuple[str, ...]) -> ColumnStatistics | None:
-        """Return what is known of a column, or a field of a struct; None if that is nothing."""
+        """Return the statistics of a column, or a field of a struct; None if there are none."""
         leaf = self._leaves.get(path)
         if leaf is None:
             return None
@@ -150,11 +150,11 @@ class Footer:
         try:
             bounds = (found.min, found.max) if found.has_min_max else ()
         except (OverflowError, ValueError):
-            bounds = ()  # Python has no such dates, or it is no text.
+            bounds = ()  # Out of the range of Python's dates, or invalid UTF-8.
         return ColumnStatistics(arrow, rows, nulls, *bounds)
 
     def field_statistics(self, group: int, key: str, arrow: pa.DataType) -> ColumnStatistics | None:
-        """Return what is known of a field of payloads, taken as a type; None if that is nothing."""
+        """Return the statistics of a payload field, read as a type; None if there are none."""
         known = (self._about.fields or {}).get(key, ())
         if len(known) != self._metadata.num_row_groups:
             return None
@@ -172,7 +172,7 @@ class Footer:
 
     @cached_property
     def _leaves(self) -> Mapping[tuple[str, ...], tuple[int, pa.DataType]]:
-        """Which of the file's columns is which of the table's, or which field of a struct."""
+        """Maps the path of a column, or of a struct's field, to its index and type in the file."""
         leaves = [leaf for field in self._schema for leaf in _leaves_of(field, ())]
         if len(leaves) != self._metadata.num_columns:
             return {}
@@ -182,7 +182,7 @@ class Footer:
     def leaves(self) -> Sequence[tuple[str, ...]]:
         """The paths of columns, and of fields of structs, that are single values.
 
-        Those that only a copy has are left out, but for the topic.
+        Without the columns that only copies have, except the topic.
         """
         return [path for path in self._leaves if path[0] not in {DIGEST, SCHEMA_ID}]
 
@@ -190,7 +190,7 @@ class Footer:
 def _leaves_of(
     field: pa.Field, within: tuple[str, ...] | None
 ) -> Iterator[tuple[tuple[str, ...] | None, pa.DataType]]:
-    """Yield path and type of each column of a file; no path for what is in lists and maps."""
+    """Yield path and type of each column of a file; None as path inside lists and maps."""
     arrow = field.type
     path = None if within is None else (*within, field.name)
     if not pa.types.is_nested(arrow):
@@ -202,5 +202,5 @@ def _leaves_of(
 
 
 def footer_bytes(ending: bytes) -> int:
-    """Return how many bytes at the end of an object are its footer, from the last of them."""
+    """Return the size of an object's footer, given the object's last bytes."""
     return int.from_bytes(ending[-_ENDING_BYTES:-4], "little") + _ENDING_BYTES

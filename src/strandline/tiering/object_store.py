@@ -1,4 +1,4 @@
-"""Object stores: what the tier needs of one, implemented by obstore."""
+"""Object stores: the interface that the tier needs, implemented with obstore."""
 
 import threading
 from collections.abc import Iterator, Sequence
@@ -14,16 +14,16 @@ from strandline.values.names import check_text
 
 
 class ObjectStore(Protocol):
-    """Named objects, each put whole. Any call may raise UnavailableError: try again."""
+    """Named objects, each written as a whole. Any call may raise UnavailableError: try again."""
 
     @property
     def url(self) -> str:
-        """Where it is; what is stored in the log, so without credentials."""
+        """Its URL, which is stored in the log, so without credentials."""
 
     def put(self, name: str, content: bytes) -> str | None:
-        """Put an object, replacing what has the name. Durable when it returns.
+        """Write an object, replacing one of the same name. Durable when it returns.
 
-        Returns what the store says of it, an e-tag for instance.
+        Returns what the store reports about it, for instance an e-tag.
         """
 
     def get(self, name: str) -> bytes | None:
@@ -33,14 +33,14 @@ class ObjectStore(Protocol):
         """Return the bytes of an object from `start` on; None if there is no object."""
 
     def delete(self, name: str) -> None:
-        """Remove an object; nothing happens if there is none."""
+        """Remove an object; does nothing if there is none."""
 
     def list(self, prefix: str) -> Sequence[str]:
         """Return the names under a folder, which may be out of date."""
 
 
 class ObstoreStore:
-    """Implements ObjectStore for a local directory, memory, or whatever obstore reaches.
+    """Implements ObjectStore for a local directory, memory, or anything that obstore supports.
 
     Credentials, regions and endpoints come from the environment, as obstore reads them.
     """
@@ -77,7 +77,7 @@ class ObstoreStore:
         return None if tag is None else str(tag)
 
     def put_new(self, name: str, content: bytes) -> bool:
-        """Put an object unless there is one of the name; False then. Durable if True."""
+        """Write an object unless the name exists; return whether it was written. Durable if so."""
         with _translated(self._obstore, self._url, name):
             try:
                 self._obstore.put(self._store, name, content, mode="create")
@@ -115,11 +115,11 @@ class ObstoreStore:
             return sorted(str(each["path"]) for page in pages for each in page)
 
     def _make_durable(self, directory: str, name: str) -> None:
-        """Sync a file and the folders with its name: the store itself leaves that to us."""
+        """Sync a file and the folders of its path, because obstore does not."""
         try:
             fd = self._io.open(f"{directory}/{name}", "read")
         except FileNotFoundError:
-            return  # Another process has deleted it since.
+            return  # Another process has deleted it meanwhile.
         try:
             self._io.sync(fd)
         finally:
@@ -139,16 +139,16 @@ _stores_lock = threading.Lock()
 
 
 def is_in_memory(store: ObjectStore) -> bool:
-    """Whether only this process can reach its objects."""
+    """Whether only this process can access its objects."""
     return _parsed(store.url)[0] == "memory"
 
 
 def open_store(url: str) -> ObjectStore:
-    """Return the store at `url`, one object for each URL in a process.
+    """Return the store at `url`; a process has one object for each URL.
 
-    `file:///path`, `memory:///name` (in the memory of the process) or a URL that
-    obstore knows, such as `s3://bucket/prefix`. InvalidError for any other, and without
-    the extra `tiering`.
+    `file:///path`, `memory:///name` (in the memory of the process) or a URL that obstore
+    supports, such as `s3://bucket/prefix`. InvalidError for any other URL, and without the
+    extra `tiering`.
     """
     url = check_text(url, "url")
     with _stores_lock:
@@ -159,12 +159,12 @@ def open_store(url: str) -> ObjectStore:
 
 
 def store_of(store: str | ObjectStore) -> ObjectStore:
-    """Return the store, or the one at its URL; InvalidError for what is neither.
+    """Return the store, or the one at its URL; InvalidError for anything else.
 
-    And for a URL with options: no store reads them, and they would be kept in the log.
+    InvalidError also for a URL with options: no store reads them, and the log would keep them.
     """
     if isinstance(store, str | ObstoreStore):
-        # Not where a copy is opened: a log may have such a URL from before.
+        # Not where a copy is opened: a log may have such a URL from an earlier version.
         _check_whole(store if isinstance(store, str) else store.url)
     if isinstance(store, str):
         return open_store(store)
@@ -187,11 +187,11 @@ def _parsed(url: str) -> tuple[str, str]:
     try:
         parts = urlsplit(url)
     except ValueError as error:
-        raise InvalidError("this is no URL of a store", url=url, reason=str(error)) from error
+        raise InvalidError("this is not a URL of a store", url=url, reason=str(error)) from error
     if not parts.scheme:
         raise InvalidError("a store's URL is like file:///path or s3://bucket/prefix", url=url)
     if parts.password or parts.username:
-        raise InvalidError("a store's URL is kept in the log, leave credentials out of it")
+        raise InvalidError("a store's URL is stored in the log, leave credentials out of it")
     if parts.scheme == "file" and (parts.netloc or not parts.path.startswith("/")):
         raise InvalidError("a directory's URL is file:// and an absolute path", url=url)
     return parts.scheme, unquote(parts.path)

@@ -1,4 +1,4 @@
-"""A run of records as one Parquet object, and back."""
+"""Encodes a run of records as one Parquet object, and decodes it."""
 
 import base64
 import hashlib
@@ -23,23 +23,23 @@ METADATA_KEY: Final = b"strandline"
 GROUP_ROWS: Final = 64 * 1024
 #: The columns of every record batch of a log, before those of the value.
 OWN_COLUMNS: Final = ("_partition", "_offset", "_row", "_timestamp", "_key", "_tenant")
-#: The topic's name, to distinguish the objects of several topics.
+#: The topic's name, which distinguishes objects of several topics.
 TOPIC: Final = "_topic"
 #: The record's digest, in a topic with a proof; see design 0022.
 DIGEST: Final = "_digest"
-#: The version of the schema that a batch was published with, in a typed topic; negative
-#: for a schema that is no version, where an object has several.
+#: In a typed topic: the version of the schema with which a batch was published; negative
+#: for a schema that is not a version, in an object with several.
 SCHEMA_ID: Final = "_schema_id"
-#: Columns of a record that a copy has where there are any, and a log does not hand out.
+#: Columns that only copies have, and that a log does not return.
 TIER_COLUMNS: Final = (TOPIC, DIGEST, SCHEMA_ID)
 #: The declared fields of an event's payload, for other programs; see design 0119.
 FIELDS: Final = "payload_fields"
-#: Holds a batch as an Arrow IPC stream, where Parquet has no place for one of its types.
+#: Holds a batch as an Arrow IPC stream, if Parquet does not support one of its types.
 PACKED: Final = "packed"
 
 
 class About(msgspec.Struct, frozen=True, kw_only=True):
-    """What an object says of itself, in the metadata of the file.
+    """An object's description of itself, in the metadata of the file.
 
     Format 1 has no column `_topic` and one schema.
     """
@@ -54,20 +54,20 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
     epochs: tuple[tuple[int, int], ...]
     value_kind: ValueKind
     rows: int
-    #: Of the batches of a batch topic: their schema, as Arrow serializes it.
+    #: For batches: their schema, as Arrow serializes it.
     schema: str | None = None
-    #: Of the batches of a typed topic: which version of its schema that is.
+    #: For batches of a typed topic: the version of that schema.
     schema_id: int | None = None
-    #: Of batches of several schemas: each of them, by what the column `_schema_id` says.
-    #: The columns are then those of all, as wide as the widest; see `united`.
+    #: For batches of several schemas: each of them, by its value in the column `_schema_id`.
+    #: The columns are then united, as wide as the widest; see `united`.
     schemas: dict[int, str] | None = None
-    #: In a topic with a proof: the chain's values before the first record and after the
-    #: last one, as the log has stored them.
+    #: In a topic with a proof: the stored values of the chain before the first record and
+    #: after the last one.
     chain: tuple[str, str] | None = None
-    #: In a topic of events with a declared payload: bounds of its fields, by what predicates
-    #: call each, for each row group.
+    #: In a topic of events with a declared payload: for each row group the bounds of its
+    #: fields, by the names that predicates use.
     fields: dict[str, list[FieldBounds]] | None = None
-    #: SHA-256 of the file up to its footer, which holds this: enough to check a copy by.
+    #: SHA-256 of the file up to its footer (which holds this): enough to verify a copy.
     digest: str | None = None
 
 
@@ -82,14 +82,14 @@ def unpacked_schema(text: str) -> pa.Schema:
 
 
 def digest_of(content: bytes) -> str:
-    """Return the digest by which an object is known."""
+    """Return the digest that identifies an object's content."""
     return hashlib.sha256(content).hexdigest()
 
 
 def encode(batches: Iterable[pa.RecordBatch], about: About) -> bytes:
-    """Return the object with these rows, which are in offset order.
+    """Encode these rows, which are in offset order.
 
-    Row groups end with a record, so that no record is in two of them.
+    Row groups end at record boundaries, so that no record is in two of them.
     """
     table = pa.Table.from_batches(batches)
     sink = BytesIO()
@@ -111,7 +111,7 @@ def encode(batches: Iterable[pa.RecordBatch], about: About) -> bytes:
 
 
 def with_fields(table: pa.Table, about: About, declared: pa.Schema) -> tuple[pa.Table, About]:
-    """Return events with their declared fields as a column, and the bounds of these."""
+    """Return events with their declared fields as a column, and with the fields' bounds."""
     fields = DeclaredFields(declared, table.column("payload").combine_chunks())
     about = msgspec.structs.replace(about, fields=fields.bounds(_groups(table)))
     if fields.column is not None:
@@ -120,7 +120,7 @@ def with_fields(table: pa.Table, about: About, declared: pa.Schema) -> tuple[pa.
 
 
 def _repetitive(schema: pa.Schema) -> list[str]:
-    """Return the columns that a dictionary makes smaller: offsets and payloads hardly repeat."""
+    """Return the columns for dictionary encoding; offsets and payloads rarely repeat."""
     plain = {"_offset", "_timestamp", DIGEST, "payload", "value", PACKED}
     return [name for name in schema.names if name not in plain]
 
@@ -145,7 +145,7 @@ class _Group:
 
 
 class CopiedRows:
-    """An object that was fetched and agrees with its digest, ready to be read by any thread."""
+    """A fetched object that matches its digest. Any thread may read it."""
 
     def __init__(self, content: bytes, location: str) -> None:
         self._location = location
@@ -159,9 +159,9 @@ class CopiedRows:
             self.about: Final = msgspec.json.decode(kept[METADATA_KEY], type=About)
             self._groups = [self._group(index) for index in range(self._metadata.num_row_groups)]
         except (pa.ArrowException, KeyError, msgspec.MsgspecError, OSError) as error:
-            raise self._corrupt("this object is no copy of ours", str(error)) from error
+            raise self._corrupt("this object is not one of our copies", str(error)) from error
         self.rows: Final = self._metadata.num_rows
-        #: Which of TIER_COLUMNS it has; else the name may be a value's.
+        #: Which of TIER_COLUMNS it has; a value's column may have one of these names.
         self.added: Final = self._added()
         self.schema: Final = self._plain_schema()
 
@@ -187,7 +187,7 @@ class CopiedRows:
 
     @cached_property
     def _value_schemas(self) -> Mapping[int, pa.Schema]:
-        """The schemas of the batches of a batch topic; a lone one under the number 0."""
+        """The schemas of the batches of a batch topic; a single one has the number 0."""
         if self.about.schemas is not None:
             return {number: unpacked_schema(text) for number, text in self.about.schemas.items()}
         assert self.about.schema is not None
@@ -195,7 +195,7 @@ class CopiedRows:
 
     @cached_property
     def _schema_ids(self) -> pa.Array:
-        """Which of several schemas each record has."""
+        """The schema id of each record, if there are several schemas."""
         found = [pa.array([], pa.int32())]
         for group in self._groups:
             columns = self._table(group, ["_row", SCHEMA_ID])
@@ -204,7 +204,7 @@ class CopiedRows:
         return pa.concat_arrays(found)
 
     def value_schemas(self, start: int, stop: int) -> Sequence[pa.Schema]:
-        """Return the schemas of the batches in [start, stop), each once, as they first come."""
+        """Return the different schemas of the batches in [start, stop), in order of appearance."""
         if self.about.schemas is None:
             return list(self._value_schemas.values())
         first, last = max(start, self.about.start), min(stop, self.about.end)
@@ -233,7 +233,7 @@ class CopiedRows:
     def batches(
         self, start: int, stop: int, columns: list[str] | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of the records in [start, stop), with the columns that a log has."""
+        """Yield the rows of the records in [start, stop), with the log's columns."""
         for group in self._groups:
             if group.end <= start or group.start >= stop:
                 continue
@@ -252,7 +252,7 @@ class CopiedRows:
         return found
 
     def values(self, batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """Yield the values in one of `batches` of a batch topic, with the row of each."""
+        """Yield the values in one of `batches` of a batch topic, each with its first row."""
         begins = compute().indices_nonzero(compute().equal(batch.column("_row"), 0)).to_pylist()
         if self.is_packed:
             for at in begins:
@@ -269,7 +269,7 @@ class CopiedRows:
             return
         records = compute().subtract(batch.column("_offset"), self.about.start)
         numbers = self._schema_ids.take(records)
-        # Of each schema all rows at once: only those have to fit its types.
+        # All rows of one schema at once: only these have to fit its types.
         parts = {
             number: as_published(filtered(batch, compute().equal(numbers, number)), schema)
             for number, schema in self._value_schemas.items()
@@ -281,7 +281,7 @@ class CopiedRows:
             taken[number] += upto - at
 
     def _table(self, group: _Group, columns: list[str] | None) -> pa.Table:
-        # A reader of its own for each call: one that two threads use at once crashes the process.
+        # A new reader for each call: concurrent use of one by two threads crashes the process.
         source = pa.BufferReader(self._content)
         try:
             file = parquet().ParquetFile(source, metadata=self._metadata, pre_buffer=False)
@@ -295,9 +295,9 @@ class CopiedRows:
 
 
 def as_published(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Return the columns of `schema` alone, with its types: as they were before they were copied.
+    """Return only the columns of `schema`, with its types, as they were before copying.
 
-    Raises pyarrow's ArrowInvalid if a value does not fit, and so never was of that type.
+    Raises pyarrow's ArrowInvalid if a value does not fit, and so cannot have been of that type.
     """
     columns = [fitted(batch.column(field.name), field.type) for field in schema]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
@@ -320,7 +320,7 @@ def _cut(batch: pa.RecordBatch, start: int, stop: int) -> pa.RecordBatch:
 
 
 def record_sizes(batch: pa.RecordBatch, kind: ValueKind) -> pa.Array:
-    """Return how large each record of an event or bytes topic counts, row by row."""
+    """Return the size of each record of an event or bytes topic, as counted against limits."""
     names = ("_key", "kind", "payload", "headers") if kind is ValueKind.EVENT else ("_key", "value")
     total: Any = None
     for name in names:

@@ -1,4 +1,4 @@
-"""What the tier holds of one partition: which copy answers for which offset."""
+"""The copies of one partition, and which of them to use for an offset."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
@@ -16,39 +16,39 @@ _LIVE = (SegmentState.COPY_STARTED, SegmentState.COPY_FINISHED)
 
 
 class PartitionCopies:
-    """The copies of one partition, in every state. Changed by the catalogue alone.
+    """The copies of one partition, in every state. Only the catalogue changes it.
 
-    Everything that a step changes or reads takes a time that does not grow with the number
-    of copies, but for the search for a place among them: the catalogue folds all steps.
+    Because the catalogue folds all steps, the time of a step must not grow with the number of
+    copies, except for a binary search among them.
     """
 
     def __init__(self) -> None:
-        #: All but those that are deleted.
+        #: All copies except deleted ones.
         self.segments: dict[UUID, CopiedSegment] = {}
         self.deletion: DeletionState | None = None
-        #: For each epoch one past the highest offset that ever was in a finished copy.
+        #: For each epoch, one past the highest offset that was ever in a finished copy.
         self.copied: dict[int, int] = {}
         #: The log may have evicted everything before this.
         self.evicted: int = 0
-        #: The finished ones, numbered in the order in which they were finished.
+        #: The finished copies, numbered in the order of finishing.
         self._finished: dict[UUID, int] = {}
         self._finishes = 0
-        #: The copies of each run that are being made or are finished.
+        #: For each run, its copies that are being made or are finished.
         self._live: dict[tuple[int, int], set[UUID]] = {}
-        #: Which copy, being made or finished, takes the place of another.
+        #: For a copy: the one, being made or finished, that replaces it.
         self._successors: dict[UUID, UUID] = {}
-        #: The finished ones by start, but for those that were merged into others, and how
-        #: far those up to each of them reach.
+        #: The finished copies by start, except those merged into others; and for each of them
+        #: the highest end up to there.
         self._sorted: list[CopiedSegment] = []
         self._reach: list[int] = []
 
     @property
     def finished(self) -> Sequence[UUID]:
-        """The finished ones, in the order in which they were finished."""
+        """The finished copies, in the order of finishing."""
         return list(self._finished)
 
     def restore(self, segments: Sequence[CopiedSegment], finished: Iterable[UUID]) -> None:
-        """Have these, none of which is deleted, as `put` one by one; finished in this order."""
+        """Restore these copies, as `put` one by one; `finished` is the order of finishing."""
         self.segments = {each.id: each for each in segments}
         self._finished = {each: number for number, each in enumerate(finished)}
         self._finishes = len(self._finished)
@@ -63,7 +63,7 @@ class PartitionCopies:
         self._reach = [*accumulate((each.end for each in self._sorted), max)]
 
     def put(self, segment: CopiedSegment) -> None:
-        """Add a segment, or replace it by itself in another state."""
+        """Add a copy, or replace it by the same copy in another state."""
         earlier = self.segments.get(segment.id)
         if earlier is not None:
             self._take_out(earlier)
@@ -104,7 +104,7 @@ class PartitionCopies:
                 self._put_in(merged)
 
     def _remove(self, segment: CopiedSegment) -> None:
-        """Have a copy not answer any more; nothing happens if it does not."""
+        """Stop using a copy for answers; does nothing if it is not used."""
         at = bisect_left(self._sorted, segment.start, key=_start)
         while at < len(self._sorted) and self._sorted[at].start == segment.start:
             if self._sorted[at].id == segment.id:
@@ -122,16 +122,16 @@ class PartitionCopies:
         self._correct_reach(at)
 
     def _correct_reach(self, at: int) -> None:
-        """Count again how far the copies reach, from one that is new or has a new one before it."""
+        """Update the highest ends, from a copy that is new or was preceded by a new one."""
         before = self._reach[at - 1] if at else 0
         for index in range(at, len(self._sorted)):
             before = max(before, self._sorted[index].end)
             if self._reach[index] == before:
-                return  # So are all that follow.
+                return  # All following ones are right, too.
             self._reach[index] = before
 
     def clear(self) -> None:
-        """Drop every segment; that the partition was deleted stays known."""
+        """Drop every copy; the deletion state of the partition stays."""
         self.evicted = 0
         for kept in (self.segments, self.copied, self._finished, self._live, self._successors):
             kept.clear()
@@ -141,16 +141,16 @@ class PartitionCopies:
     # --- answers ---
 
     def current(self) -> Sequence[CopiedSegment]:
-        """Return the finished copies, by start, but for those that were merged into others."""
+        """Return the finished copies, by start, except those merged into others."""
         return list(self._sorted)
 
     def successor(self, of: UUID) -> CopiedSegment | None:
-        """Return the copy that takes the place of this one, once it is finished."""
+        """Return the copy that replaces this one, if there is one."""
         found = self._successors.get(of)
         return None if found is None else self.segments[found]
 
     def is_merged(self, segment: CopiedSegment) -> bool:
-        """Whether a larger copy, which is finished, has taken its place."""
+        """Whether it was merged into a larger copy that is finished."""
         found = self.successor(segment.id)
         return (
             found is not None
@@ -159,7 +159,7 @@ class PartitionCopies:
         )
 
     def merged_into(self, segment: CopiedSegment) -> Sequence[CopiedSegment]:
-        """Return the finished copies that are still there of those that it has merged."""
+        """Return the finished copies that it has merged and that still exist."""
         found = (self.segments.get(each) for each in segment.merges)
         return [
             each for each in found if each is not None and each.state is SegmentState.COPY_FINISHED
@@ -196,7 +196,7 @@ class PartitionCopies:
         return found
 
     def _alone(self, at: int, offset: int) -> CopiedSegment | None:
-        """Return the copy at this place if it begins with the offset, and no other holds that."""
+        """Return the copy at this index, if it begins with the offset and no other covers that."""
         if at >= len(self._sorted) or self._sorted[at].start != offset:
             return None
         is_first = at == 0 or self._reach[at - 1] <= offset
@@ -204,16 +204,16 @@ class PartitionCopies:
         return self._sorted[at] if is_first and is_last else None
 
     def find(self, epoch: int, offset: int) -> CopiedSegment | None:
-        """Return the finished copy that answers for an offset of this epoch.
+        """Return the finished copy to use for an offset of this epoch.
 
-        Of several that cover it, the one in which the epoch starts last, and of those
-        the one that was finished last.
+        If several cover it: the one in which the epoch starts last, and of those the one that
+        was finished last.
         """
         best: CopiedSegment | None = None
         best_start = -1
         for segment in self._covering(offset):
             run = segment.epoch_run(epoch)
-            # Later finished ones come first, so an equal start does not replace.
+            # Ordered by finishing, latest first, so that an equal start does not replace.
             if run is not None and run[0] <= offset < run[1] and run[0] > best_start:
                 best, best_start = segment, run[0]
         return best
@@ -234,10 +234,10 @@ class PartitionCopies:
         return at > 0 and self._reach[at - 1] > start
 
     def covered_to(self, start: int, upto: int, besides: UUID | None = None) -> int:
-        """Return how far the finished copies reach without a gap, one of them left out.
+        """Return how far the finished copies reach without a gap, optionally without one of them.
 
-        Looks no further than `upto`, but may return more. Without one that has merged
-        others, those count that are still there.
+        Looks no further than `upto`, but may return more. If the omitted copy has merged
+        others, those that still exist count.
         """
         left_out = None if besides is None else self.segments.get(besides)
         back = () if left_out is None else self.merged_into(left_out)
@@ -250,7 +250,7 @@ class PartitionCopies:
         return start
 
     def listed(self, epoch: int | None = None) -> Sequence[CopiedSegment]:
-        """Return all copies that are not deleted yet, by start and id; of one epoch if given."""
+        """Return all copies that are not deleted, by start and id; of one epoch if given."""
         return sorted(
             (
                 segment

@@ -1,4 +1,4 @@
-"""The place of a segment catalogue that is not there yet."""
+"""A placeholder for a segment catalogue that does not exist yet."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -13,11 +13,11 @@ _NO_PARTITION = -1
 
 
 class PendingCatalogue:
-    """Answers NotReadyError to everything, steps included, until `become`.
+    """Raises NotReadyError for everything, steps included, until `become`.
 
-    From then on each call goes to the catalogue it was given last, so that no step is
-    taken and lost during a start, and a catalogue can be replaced while it is in use.
-    NotReadyError has the partition -1: which one it would be is not known yet.
+    After that each call goes to the catalogue that was set last, so that no step is accepted
+    and lost during a start, and a catalogue can be replaced while it is in use. NotReadyError
+    has the partition -1, because the actual one is not known yet.
     """
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ class PendingCatalogue:
         return prompt_text("PendingCatalogue", self._catalogue)
 
     def become(self, catalogue: SegmentCatalogue) -> SegmentCatalogue | None:
-        """Answer as `catalogue` from now on, and return the one before."""
+        """Forward to `catalogue` from now on, and return the previous one."""
         before, self._catalogue = self._catalogue, catalogue
         return before
 

@@ -1,4 +1,4 @@
-"""Which bounds of a predicate the statistics of a row group refute."""
+"""Decides which bounds of a predicate are refuted by the statistics of a row group."""
 
 from collections.abc import Callable, Sequence
 from datetime import date, datetime
@@ -12,7 +12,7 @@ from strandline.tiering.footer import ColumnStatistics, Footer
 
 
 def refutes_group(footer: Footer, group: int, bound: Bound, arrow: pa.DataType) -> bool:
-    """Whether no row of a group can meet the bound; `arrow` is the type that the reader sees."""
+    """Whether no row of a group can meet the bound; `arrow` is the type that readers get."""
     if bound.type is None:
         known = footer.statistics(group, bound.column)
     else:
@@ -21,7 +21,7 @@ def refutes_group(footer: Footer, group: int, bound: Bound, arrow: pa.DataType) 
 
 
 def refutes(known: ColumnStatistics, bound: Bound, arrow: pa.DataType) -> bool:
-    """Whether no row of such a column can meet the bound; `arrow` is what the reader sees."""
+    """Whether no row of such a column can meet the bound; `arrow` is the type for readers."""
     if bound.comparison == "null":
         return known.nulls == 0
     if known.is_null or bound.comparison == "not_null":
@@ -46,7 +46,7 @@ def _is_outside(known: ColumnStatistics, comparison: str, value: Any, family: st
     if comparison == "prefix":
         return bool(high < value or (low > value and not low.startswith(value)))
     if family == "float" and known.nans != 0:
-        return False  # A NaN is greater than all numbers, and counts as no bound.
+        return False  # NaN is greater than all numbers, and is not part of the bounds.
     return bool(high <= value if comparison == "gt" else high < value)
 
 
@@ -54,13 +54,13 @@ def _is_outside(known: ColumnStatistics, comparison: str, value: Any, family: st
 
 
 def _family(arrow: pa.DataType) -> str | None:
-    """Return which values a column has; None for those whose statistics are not examined."""
+    """Return the family of a column's values; None if its statistics are not used."""
     types = pa.types
     if types.is_dictionary(arrow):
         return _family(arrow.value_type)
     if types.is_timestamp(arrow):
         if arrow.unit == "ns":
-            return None  # Python's times are coarser.
+            return None  # Python's times have a lower resolution.
         return "time" if arrow.tz is not None else "local_time"
     for is_one, family in _FAMILIES:
         if is_one(arrow):
@@ -89,7 +89,7 @@ def _is_exact(value: Any) -> bool:
 _COMPARABLE: Final[dict[str, Callable[[Any], bool]]] = {
     "boolean": lambda value: isinstance(value, bool),
     "integer": _is_exact,
-    # A NaN may be among them: whatever is compared with it is not outside.
+    # There may be NaN values: a comparison with NaN is never outside the bounds.
     "float": lambda value: isinstance(value, float),
     "decimal": _is_exact,
     "text": lambda value: isinstance(value, str),

@@ -1,4 +1,4 @@
-"""Removing from the tier: what was trimmed, what was dropped, and what no catalogue lists."""
+"""Removes from the tier what was trimmed or dropped, and objects that no catalogue lists."""
 
 import contextlib
 import logging
@@ -39,10 +39,10 @@ def retire(
     lows: Mapping[UserPartition, int],
     opened: OpenStore,
 ) -> list[CopiedSegment]:
-    """Delete copies of one topic in two steps; return those that were neither needed nor deleted.
+    """Delete copies of one topic in two steps; return those neither needed nor deleted.
 
-    Between the two they leave the topic's Delta table, so that no reader of it meets a gap.
-    Older copies go first: one that was merged is deleted before what it was merged into.
+    Between the two they are removed from the topic's Delta table, so that its readers meet no
+    gap. Older copies go first: a merged copy is deleted before the one it was merged into.
     """
     marked = [
         segment
@@ -62,10 +62,10 @@ def retire(
 def give_up(
     catalogue: SegmentCatalogue, segments: Sequence[CopiedSegment], error: Exception
 ) -> None:
-    """Have begun copies in a store that does not answer make way for copies elsewhere.
+    """Abandon started copies in a store that does not answer, for copies elsewhere.
 
-    They are deleted once it answers, since an upload may have come that far. The log has
-    the records: only what a finished copy holds is evicted.
+    They are deleted once the store answers, because an upload may have succeeded. The log has
+    the records: only records in finished copies are evicted.
     """
     now = [
         known for place in {each.place for each in segments} for known in catalogue.segments(place)
@@ -75,8 +75,7 @@ def give_up(
             with contextlib.suppress(RefusedError):
                 catalogue.change(segment, SegmentState.DELETE_STARTED, note=GIVEN_UP)
     _logger.warning(
-        "the store %s has copies that are to be finished or deleted, the next run tries it "
-        "again: %s",
+        "the store %s has copies to finish or delete, the next run tries again: %s",
         segments[0].store,
         error,
     )
@@ -95,7 +94,7 @@ def _changed(
 def _unlist(
     log: Log, catalogue: SegmentCatalogue, segments: Sequence[CopiedSegment], opened: OpenStore
 ) -> None:
-    """Have the topic's Delta tables hold none of what is marked as deleted."""
+    """Remove from the topic's Delta tables what is marked as deleted."""
     topic = segments[0].place.named()
     for store in {segment.store: opened(segment.store) for segment in segments}.values():
         if has_table(store, topic):
@@ -104,7 +103,7 @@ def _unlist(
 
 
 def topic_places(log: Log, catalogue: SegmentCatalogue, topic: Topic) -> Sequence[UserPartition]:
-    """Return all partitions of a topic, as the catalogue follows them from now on."""
+    """Return all partitions of a topic, after making the catalogue follow them."""
     try:
         count = log.describe_topic(topic).settings.partitions
     except InvalidError:  # It was dropped.
@@ -116,7 +115,7 @@ def topic_places(log: Log, catalogue: SegmentCatalogue, topic: Topic) -> Sequenc
 
 
 def remove_trimmed(log: Log, topic: Topic, opened: OpenStore = open_store) -> int:
-    """Delete the copies of what was trimmed; return how many there were."""
+    """Delete the copies of trimmed records; return how many there were."""
     with saved_catalogue(log) as catalogue:
         marks = log.describe_topic(topic).marks
         lows = {partition_of(topic, number): int(each.low) for number, each in enumerate(marks)}
@@ -132,7 +131,7 @@ def remove_trimmed(log: Log, topic: Topic, opened: OpenStore = open_store) -> in
 
 
 def remove_dropped(log: Log, topic: Topic, opened: OpenStore = open_store) -> int:
-    """Delete all copies of a topic that was dropped; return how many there were."""
+    """Delete all copies of a dropped topic; return how many there were."""
     with saved_catalogue(log) as catalogue:
         catalogue.follow_all()
         catalogue.check_whole()
@@ -141,13 +140,12 @@ def remove_dropped(log: Log, topic: Topic, opened: OpenStore = open_store) -> in
 
 
 def sweep(log: Log, store: str | ObjectStore, *, clock: Clock | None = None) -> int:
-    """Delete what the tier holds and is not needed; return how many objects that were.
+    """Delete unneeded objects of the tier; return how many there were.
 
-    Those of topics that were dropped, and those that no step of the catalogue names:
-    what a crash in the middle has left. One of the latter that holds records
-    which are nowhere else is left alone, with a warning. May run beside anything else.
-
-    CorruptError, with nothing deleted, if the catalogue has lost steps.
+    Those of dropped topics, and those that no step of the catalogue names, left by a crash. Of
+    the latter, an object with records that are nowhere else is kept, with a warning. May run
+    concurrently with anything else. CorruptError, with nothing deleted, if the catalogue has
+    lost steps.
     """
     objects = store_of(store)
 
@@ -157,8 +155,8 @@ def sweep(log: Log, store: str | ObjectStore, *, clock: Clock | None = None) -> 
     with saved_catalogue(log, clock) as catalogue:
         catalogue.follow_all()
         catalogue.refresh()
-        # First the list: an object in it was recorded before it was uploaded, and so before
-        # the catalogue is examined.
+        # List first: an object in the list was recorded before its upload, and so before the
+        # catalogue is refreshed.
         names = _listed(log, catalogue, objects)
         catalogue.refresh()
         catalogue.check_whole()
@@ -191,11 +189,11 @@ def sweep(log: Log, store: str | ObjectStore, *, clock: Clock | None = None) -> 
 
 
 def _listed(log: Log, catalogue: SegmentCatalogue, objects: ObjectStore) -> Sequence[str]:
-    """Return the names of the log's objects, in the folders of its topics and the old one."""
+    """Return the names of the log's objects, in its topics' folders and the old folder."""
     topics = [*_topics_by_id(log).values(), *(place.named() for place in catalogue.places())]
     folders = {topic_folder(topic) for topic in topics}
     found = [name for each in sorted(folders) for name in objects.list(each)]
-    # What else lies in the folder of a table is not ours.
+    # Other files in the folder of a table are not ours.
     return [*objects.list(f"{log.id}"), *(name for name in found if _OBJECT.search(name))]
 
 
@@ -219,17 +217,17 @@ def _topics_by_id(log: Log) -> Mapping[UUID, Topic]:
 def _is_only_copy(
     log: Log, catalogue: SegmentCatalogue, topics: Mapping[UUID, Topic], content: bytes | None
 ) -> bool:
-    """Whether an object that the catalogue does not know may hold what is nowhere else."""
+    """Whether an object unknown to the catalogue may hold records that are nowhere else."""
     if content is None:
         return False
     try:
         about = CopiedRows(content, "an object of the tier").about
     except CorruptError:
-        return False  # Torn, or none of ours: no record can be read from it.
+        return False  # Torn, or not ours: no record can be read from it.
     topic = topics.get(about.topic_id)
     place = UserPartition(about.topic_id, about.partition, about.topic)
     if topic is None:
-        # Of a topic that was dropped the catalogue knows the partition for ever.
+        # The catalogue knows the partitions of a dropped topic for ever.
         return place not in catalogue.places()
     marks = log.marks(topic, about.partition)
     if about.end > marks.high:
@@ -252,7 +250,7 @@ def _is_dropped(log: Log, place: UserPartition) -> bool:
 def _remove_topic(
     log: Log, catalogue: SegmentCatalogue, places: Sequence[UserPartition], opened: OpenStore
 ) -> int:
-    """Go through the three steps with each partition, from where another process left them."""
+    """Do the three steps for each partition, continuing where another process stopped."""
     left = [each for each in places if catalogue.deletion(each) is not DeletionState.FINISHED]
     for place in left:
         for state in (DeletionState.MARKED, DeletionState.STARTED):

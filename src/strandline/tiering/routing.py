@@ -1,6 +1,6 @@
-"""Which partition of the catalogue knows a user's partition: the same in every process.
+"""Maps a user's partition to a partition of the catalogue, equally in every process.
 
-The function is the one by which Kafka spreads the metadata of its remote segments.
+Kafka distributes the metadata of its remote segments with the same function.
 """
 
 from collections.abc import Iterable
@@ -26,7 +26,7 @@ def catalogue_partition(topic_id: UUID, partition: int, count: int) -> int:
 
 
 def catalogue_partitions(places: Iterable[UserPartition], count: int) -> list[int]:
-    """Return the partitions with the events of all these, rising, each once."""
+    """Return the partitions with the events of all these, ascending, without duplicates."""
     return sorted({catalogue_partition(*place.identity, count) for place in places})
 
 
@@ -35,8 +35,8 @@ def _folded(long: int) -> int:
 
 
 def topic_folder(topic: Topic) -> str:
-    """Return the folder of a topic's objects in a store, which people can read.
+    """Return the readable folder of a topic's objects in a store.
 
-    The end of its id makes it the folder of this one topic; no tenant's name begins with `-`.
+    The end of the topic's id makes it unique; no tenant's name begins with `-`.
     """
     return f"{topic.tenant or '-global'}/{topic.name}-{topic.id.hex[-8:]}"

@@ -1,4 +1,4 @@
-"""The catalogue's entry of a copied run of records, and the states it goes through."""
+"""The catalogue's entry for a copied run of records, and its states."""
 
 from collections.abc import Iterator
 from enum import IntEnum
@@ -20,7 +20,7 @@ class SegmentState(IntEnum):
 
 
 class DeletionState(IntEnum):
-    """Where the removal of everything that a partition has in the tier is."""
+    """The state of removing everything of a partition from the tier."""
 
     MARKED = 0
     STARTED = 1
@@ -28,7 +28,7 @@ class DeletionState(IntEnum):
 
 
 GIVEN_UP: Final = "given up"
-"""The note of a copy whose store did not answer, so that another store has got the records."""
+"""The note of a copy whose store did not answer, and whose records another store has."""
 
 _FOLLOWING = {
     SegmentState.COPY_STARTED: {SegmentState.COPY_FINISHED, SegmentState.DELETE_STARTED},
@@ -39,17 +39,17 @@ _FOLLOWING = {
 
 
 def may_become(now: SegmentState, wanted: SegmentState) -> bool:
-    """Whether a copy may go from one state to another; staying where it is always may."""
+    """Whether a copy may go from one state to another; staying is always allowed."""
     return now == wanted or wanted in _FOLLOWING[now]
 
 
 def may_be_deleted(now: DeletionState | None, wanted: DeletionState) -> bool:
-    """Whether the removal of a partition may go to `wanted`; staying always may."""
+    """Whether the removal of a partition may go to `wanted`; staying is always allowed."""
     return now == wanted or wanted == (0 if now is None else now + 1)
 
 
 class UserPartition(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """A partition whose records are copied. Its identity is topic id and number alone."""
+    """A partition whose records are copied. Its identity is only the topic's id and the number."""
 
     topic_id: UUID
     partition: int
@@ -58,7 +58,7 @@ class UserPartition(msgspec.Struct, frozen=True, eq=False, gc=False):
 
     @property
     def identity(self) -> tuple[UUID, int]:
-        """What makes it this partition, whatever its topic is called."""
+        """The identity of this partition, whatever the name of its topic."""
         return self.topic_id, self.partition
 
     def __eq__(self, other: object) -> bool:
@@ -80,7 +80,7 @@ def partition_of(topic: Topic, partition: int) -> UserPartition:
 class CopiedSegment(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A run [start, end) of records, and the object that holds a copy of it.
 
-    Checked when made: InvalidError for one that cannot be.
+    InvalidError for values that contradict each other.
     """
 
     id: UUID
@@ -91,9 +91,9 @@ class CopiedSegment(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     epochs: tuple[tuple[int, int], ...]
     first_us: int
     last_us: int
-    #: Of its records, as the log counts them.
+    #: The size of its records, as counted against limits.
     record_bytes: int
-    #: Of the object.
+    #: The size of the object.
     size_bytes: int
     #: The object's SHA-256.
     digest: str
@@ -101,13 +101,13 @@ class CopiedSegment(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     store: str
     name: str
     changed_at_us: int
-    #: `note`, if it is text, and if it is bytes.
+    #: `note`, as text or as bytes.
     note_text: str | None = msgspec.field(default=None, name="note")
     note_bytes: bytes | None = None
     state: SegmentState = SegmentState.COPY_STARTED
-    #: The copy of the same run that it takes the place of, after records were erased.
+    #: The copy of the same run that it replaces, after records were erased.
     replaces: UUID | None = None
-    #: The smaller copies, together of the same run, that it takes the place of.
+    #: The smaller copies that it replaces, together covering the same run.
     merges: tuple[UUID, ...] = ()
 
     def __post_init__(self) -> None:
@@ -116,7 +116,7 @@ class CopiedSegment(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         if self.size_bytes < 0 or self.record_bytes < 0:
             raise InvalidError("a size is not negative", size_bytes=self.size_bytes)
         if len(self.epochs) == 1 and self.epochs[0][1] == self.start:
-            return  # As nearly all: a catalogue has many.
+            return  # The usual case, kept fast: a catalogue has many.
         starts = [start for _, start in self.epochs]
         numbers = [number for number, _ in self.epochs]
         if not starts or starts[0] != self.start or starts[-1] >= self.end:
@@ -126,25 +126,25 @@ class CopiedSegment(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def note(self) -> str | bytes | None:
-        """What the store said of the object, if it said anything, as it was given."""
+        """What the store reported about the object, unchanged; None if nothing."""
         return self.note_text if self.note_bytes is None else self.note_bytes
 
     @property
     def predecessors(self) -> tuple[UUID, ...]:
-        """The copies that it takes the place of."""
+        """The copies that it replaces."""
         return self.merges if self.replaces is None else (self.replaces, *self.merges)
 
     @property
     def location(self) -> str:
-        """Where the object is, for people."""
+        """The object's URL, to show to people."""
         return f"{self.store.rstrip('/')}/{self.name}"
 
     def epoch_run(self, epoch: int) -> tuple[int, int] | None:
-        """Return the [start, end) that this epoch has in the segment; None if it has none."""
+        """Return the [start, end) of this epoch in the segment; None if it has none."""
         return next((run for number, run in self.epoch_runs() if number == epoch), None)
 
     def epoch_runs(self) -> Iterator[tuple[int, tuple[int, int]]]:
-        """Yield the number of each epoch, with the [start, end) that it has in the segment."""
+        """Yield the number of each epoch, with its [start, end) in the segment."""
         ends = (*(start for _, start in self.epochs[1:]), self.end)
         for (number, start), end in zip(self.epochs, ends, strict=True):
             yield number, (start, end)
@@ -157,12 +157,12 @@ class SegmentChange(msgspec.Struct, frozen=True, kw_only=True):
     place: UserPartition
     state: SegmentState
     changed_at_us: int
-    #: At most one is there; without any the segment keeps its note.
+    #: At most one is set; without either the segment keeps its note.
     note_text: str | None = msgspec.field(default=None, name="note")
     note_bytes: bytes | None = None
-    #: The partition's low-water mark, as the process that takes the step has seen it.
+    #: The partition's low-water mark, as read by the process that records the step.
     low: int = 0
-    #: Whether it may only be finished while no finished copy holds any of its records.
+    #: Whether it may be finished only if no finished copy holds any of its records.
     is_apart: bool = False
 
 
@@ -199,14 +199,14 @@ def kind_of(step: Step) -> str:
 
 
 def step_of(kind: str, payload: Any) -> Step:
-    """Return the step that an event records; raises for what this version cannot read."""
+    """Return the step that an event records; raises if this version cannot read it."""
     wanted = _KINDS.get(kind)
     if wanted is None:
         raise InvalidError("the catalogue has no events of this kind", kind=kind)
     try:
         return msgspec.convert(payload, wanted)
     except msgspec.ValidationError as error:
-        raise InvalidError("this is no step of the catalogue", reason=str(error)) from error
+        raise InvalidError("this is not a step of the catalogue", reason=str(error)) from error
 
 
 def payload_of(step: Step) -> Any:

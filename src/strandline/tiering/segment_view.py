@@ -1,4 +1,4 @@
-"""The catalogue as a view: steps folded into what the tier holds."""
+"""The catalogue's view: folds steps into the state of the tier."""
 
 from uuid import UUID
 
@@ -24,14 +24,14 @@ from strandline.views import RefusedError, View
 
 
 class CatalogueState:
-    """The copies of every user partition that one partition of the catalogue knows."""
+    """The copies of every user partition that belongs to one partition of the catalogue."""
 
     def __init__(self) -> None:
         self.places: dict[UserPartition, PartitionCopies] = {}
 
 
 class SegmentView(View[CatalogueState]):
-    """Takes each step or refuses it; every process decides alike."""
+    """Accepts or refuses each step; every process decides equally."""
 
     version = 1
 
@@ -81,7 +81,7 @@ class _Stored(msgspec.Struct):
 
 
 def take(state: CatalogueState, step: Step) -> None:
-    """Change `state` by one step; RefusedError, with nothing changed, if it is not legal."""
+    """Apply one step to `state`; RefusedError, with nothing changed, if it is not legal."""
     _check(state, step)
     copies = state.places.setdefault(step.place, PartitionCopies())
     if isinstance(step, CopiedSegment):
@@ -124,10 +124,10 @@ def _check(state: CatalogueState, step: Step) -> None:
     else:
         known = None if copies is None else copies.segments.get(step.id)
         if known is None or copies is None:
-            raise RefusedError("the catalogue knows no such segment", id=step.id)
+            raise RefusedError("the catalogue has no such segment", id=step.id)
         if not may_become(known.state, step.state):
             raise RefusedError(
-                "a segment does not go from here to there",
+                "a segment cannot change between these states",
                 id=step.id,
                 now=known.state.name,
                 wanted=step.state.name,
@@ -147,9 +147,9 @@ def _check_eviction(copies: PartitionCopies, step: PartitionEviction) -> None:
 
 
 def _check_not_needed(copies: PartitionCopies, known: CopiedSegment, low: int) -> None:
-    """Refuse to delete the one copy of records that the log may have evicted."""
+    """Refuse to delete the only copy of records that the log may have evicted."""
     if copies.is_merged(known) and copies.merged_into(known):
-        raise RefusedError("what it was merged from is deleted first", id=known.id)
+        raise RefusedError("the copies that it has merged must be deleted first", id=known.id)
     start, end = max(known.start, low), min(known.end, copies.evicted)
     if known.state is not SegmentState.COPY_FINISHED or start >= end:
         return
@@ -159,28 +159,28 @@ def _check_not_needed(copies: PartitionCopies, known: CopiedSegment, low: int) -
 
 def _check_finished(copies: PartitionCopies, known: CopiedSegment, step: SegmentChange) -> None:
     if len(copies.merged_into(known)) < len(known.merges):
-        # It may have records that were erased meanwhile.
+        # It may contain records that were erased meanwhile.
         raise RefusedError("a copy that was to be merged is gone", id=known.id)
     if step.is_apart and copies.is_overlapped(known.start, known.end):
-        # Of a run that grew while another process copied fewer or more of it. The rest is
-        # copied by the next run: copies that overlap cannot both be files of a table.
+        # The run grew while another process copied a part or more of it. The next run copies the
+        # rest: overlapping copies cannot both be files of a table.
         raise RefusedError("another copy holds some of these records", id=known.id)
 
 
 def _check_merged(copies: PartitionCopies, step: CopiedSegment) -> None:
-    """Refuse to merge anything but finished copies that follow each other, each in one merge."""
+    """Refuse to merge anything but finished, adjacent copies, each in only one merge."""
     at = step.start
     for each in step.merges:
         known = copies.segments.get(each)
         if known is None or known.state is not SegmentState.COPY_FINISHED:
             raise RefusedError("a copy that is to be merged is gone", id=step.id, other=each)
         if copies.successor(each) is not None:
-            raise RefusedError("another copy takes the place of this", id=step.id, other=each)
+            raise RefusedError("another copy replaces this one", id=step.id, other=each)
         if not step.start <= known.start <= at:
-            raise RefusedError("only copies that follow each other are merged", other=each)
+            raise RefusedError("only adjacent copies can be merged", other=each)
         at = max(at, known.end)
     if step.merges and at != step.end:
-        raise RefusedError("a merged copy ends with the last of them", id=step.id, end=at)
+        raise RefusedError("a merged copy must end with the last of its copies", id=step.id, end=at)
     replaced = None if step.replaces is None else copies.successor(step.replaces)
     if replaced is not None and replaced.merges:
         raise RefusedError("this copy is being merged", id=step.id, other=step.replaces)
@@ -191,16 +191,16 @@ def _check_added(copies: PartitionCopies | None, step: CopiedSegment) -> None:
         raise RefusedError("a segment is added when its copy starts", state=step.state.name)
     if copies is None:
         if step.merges:
-            raise RefusedError("there is nothing to be merged", id=step.id)
+            raise RefusedError("there is nothing to merge", id=step.id)
         return
     if copies.deletion is not None:
         raise RefusedError("this partition is being deleted from the tier", id=step.id)
     if step.id in copies.segments:
-        raise RefusedError("the catalogue knows this segment already", id=step.id)
-    # So that two processes that copy the same run at once do it together, and not twice.
+        raise RefusedError("the catalogue has this segment already", id=step.id)
+    # So two processes that copy the same run concurrently share one copy.
     _check_merged(copies, step)
     if not step.predecessors and copies.is_in_merged(step.start, step.end):
-        # By a process that began before they were merged.
+        # By a process that started before the merge.
         raise RefusedError("a larger copy holds these records", id=step.id)
     other = copies.live(step.start, step.end)
     if other is not None and other != step.replaces:

@@ -1,4 +1,4 @@
-"""What a run of tiering has done."""
+"""The report of a tiering run."""
 
 from dataclasses import astuple, dataclass
 from typing import NamedTuple
@@ -7,7 +7,7 @@ from strandline.tiering.segment import CopiedSegment, SegmentState
 
 
 class TierStep(NamedTuple):
-    """What a run of tiering has just done."""
+    """A step that a tiering run has just made."""
 
     state: SegmentState
     segment: CopiedSegment
@@ -20,11 +20,11 @@ class TierReport:
     copied: int = 0
     copied_records: int = 0
     copied_bytes: int = 0
-    """Of the objects."""
+    """The size of the objects."""
     evicted_records: int = 0
     deleted: int = 0
     damaged: int = 0
-    """Copies that were found damaged while the log still had the records."""
+    """Copies that were found damaged while the log still had their records."""
     merged: int = 0
     """Copies that were merged into larger ones."""
 

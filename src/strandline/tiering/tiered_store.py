@@ -1,4 +1,4 @@
-"""A store over hot records and cold Parquet, that reads as one."""
+"""A store over a log's own store and its tier, which reads both as one."""
 
 import contextlib
 import logging
@@ -58,15 +58,15 @@ from strandline.values.prompt import prompt_text
 from strandline.values.widening import fitted_batch
 
 _logger = logging.getLogger("strandline")
-#: What is in memory no trim can overtake.
+#: The iterator type of a list in memory, which no trim can overtake.
 _READ_AT_ONCE = type(iter(list[Record]()))
 
 
 class Tier:
-    """The cold half of a log, for `Log(store, tier=Tier())`: see `tier`.
+    """The tier of a log, for `Log(store, tier=Tier())`: see `tier`.
 
-    No object store is accessed before a record is read that the hot half has
-    evicted; that needs the extra `tiering`.
+    Object stores are not accessed until an evicted record is read; that needs the extra
+    `tiering`.
     """
 
     def __init__(self, open_objects: Callable[[str], ObjectStore] = open_store) -> None:
@@ -77,30 +77,30 @@ class Tier:
         return prompt_text("Tier", attached=self._over is not None)
 
     def over(self, store: Store[StoredTopic], clock: Clock) -> Store[StoredTopic]:
-        """Return the store that reads from both halves."""
+        """Return a store that reads from `store` and the tier."""
         self._over = TieredStore(store, clock, self._open_objects)
         return cast("Store[StoredTopic]", self._over)
 
     def footers(
         self, topic: Topic, partition: int, start: int, end: int
     ) -> Iterator[tuple[int, int, Footer | None]]:
-        """Yield what of [start, end) the cold half alone has, with each object's footer."""
+        """Yield the parts of [start, end) that only the tier has, with each object's footer."""
         assert self._over is not None
         return self._over.footers(topic, partition, start, end)
 
     def columns(
         self, topic: Topic, partition: int, start: int, end: int, schema: pa.Schema
     ) -> Iterator[pa.RecordBatch]:
-        """Yield [start, end) with these columns alone, from whichever half has it."""
+        """Yield [start, end) with only these columns, from the store or the tier."""
         assert self._over is not None
         return self._over.columns(topic, partition, start, end, schema)
 
 
 class TieredStore:
-    """Implements Store over a store, and copies of what it has evicted.
+    """Implements Store over a store and the copies of what it has evicted.
 
-    Everything but what is here is the hot half's own. Marks, cursors and positions span
-    both halves.
+    Everything not defined here is the underlying store's own. Marks, cursors and positions
+    cover both.
     """
 
     def __init__(
@@ -158,7 +158,7 @@ class TieredStore:
     # --- reading ---
 
     def state(self, topic: StoredTopic, partition: int) -> PartitionState:
-        # What the hot half has evicted is in the cold one.
+        # Records that the store has evicted are in the tier.
         state = self._hot.state(topic, partition)
         return state._replace(oldest=state.marks.low)
 
@@ -174,7 +174,7 @@ class TieredStore:
     def _going_on(
         self, found: Iterator[Record], topic: StoredTopic, partition: int, wanted: ReadRange
     ) -> Iterator[Record]:
-        """Yield what the hot half yields, and go on from the cold one if it is overtaken."""
+        """Yield the store's records; continue from the tier if an eviction overtakes the read."""
         at = wanted.start
         try:
             if wanted.bytes_max is None:
@@ -214,7 +214,7 @@ class TieredStore:
     def _reading(
         self, topic: StoredTopic, partition: int, wanted: ReadRange, error: TrimmedError
     ) -> TieredReading:
-        """Return a read that begins in the cold half, or raise as the contract says."""
+        """Return a read that begins in the tier, or raise as the contract says."""
         state = self._hot.state(topic, partition)
         if wanted.start < state.marks.low:
             raise TrimmedError(state.marks.low, partition=partition, offset=wanted.start) from error
@@ -243,13 +243,13 @@ class TieredStore:
             try:
                 return [*self._kept_copies(topic, partition)]
             except TrimmedError:
-                continue  # A trim has overtaken us.
+                continue  # A trim has overtaken the read.
 
     def _kept_copies(self, topic: StoredTopic, partition: int) -> Iterator[Segment]:
         place, state = partition_of(topic.topic, partition), self._hot.state(topic, partition)
         at = int(state.marks.low)
         if at < state.oldest:
-            self._cold.catch_up(place)  # Merged meanwhile, say.
+            self._cold.catch_up(place)  # It may have been merged meanwhile.
         for copied in self._cold.chain(place, state.epochs, at, state.oldest):
             end = min(copied.end, state.oldest)
             first_us, size_bytes = copied.first_us, copied.record_bytes
@@ -265,9 +265,9 @@ class TieredStore:
     def _measured(
         self, topic: StoredTopic, partition: int, copied: CopiedSegment, start: int, end: int
     ) -> tuple[int, int]:
-        """Return the first time and the size of a part of a copy.
+        """Return the first timestamp and the size of a part of a copy.
 
-        Its share where the object cannot be read: an append, or a list of topics, goes on.
+        An estimate if the object cannot be read, so that an append or a listing can continue.
         """
         try:
             kept = list(self.read(topic, partition, ReadRange(start, end)))
@@ -295,7 +295,7 @@ class TieredStore:
     def footers(
         self, topic: Topic, partition: int, start: int, end: int
     ) -> Iterator[tuple[int, int, Footer | None]]:
-        """Yield what of [start, end) the cold half alone has, with each object's footer."""
+        """Yield the parts of [start, end) that only the tier has, with each object's footer."""
         found = self._hot.find_topic(topic.tenant, topic.name)
         if found is None:
             return
@@ -316,7 +316,7 @@ class TieredStore:
                 footers = self.footers(topic.topic, partition, start, state.oldest)
                 return first_cold_meeting(start, footers, bounds)
             except TrimmedError:
-                return start  # Overtaken; reading raises it.
+                return start  # A trim has overtaken it; reading raises the error.
         if not self._hot.capabilities.has_selection:
             return start
         hot = cast("SelectingStore[StoredTopic]", self._hot)
@@ -325,7 +325,7 @@ class TieredStore:
     def columns(
         self, topic: Topic, partition: int, start: int, end: int, schema: pa.Schema
     ) -> Iterator[pa.RecordBatch]:
-        """Yield [start, end) with these columns alone, from whichever half has it."""
+        """Yield [start, end) with only these columns, from the store or the tier."""
         found = self._hot.find_topic(topic.tenant, topic.name)
         if found is None or found.topic != topic:
             raise InvalidError("this topic was dropped", topic=topic.name)
@@ -375,7 +375,7 @@ class TieredStore:
 
 
 class _HotBatches:
-    """Implements Batches for what the hot half had when the read began."""
+    """Implements Batches for the store's records at the start of the read."""
 
     def __init__(
         self, store: TieredStore, hot: Batches, wanted: tuple[StoredTopic, int, ReadRange]
@@ -396,7 +396,7 @@ class _HotBatches:
 
     def narrowed(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """See NarrowingBatches."""
-        # Where to go on is seen by the offsets.
+        # The offsets show where to continue in the tier.
         read = list(names) if "_offset" in names else [*names, "_offset"]
         schema = pa.schema([self.schema.field(name) for name in read])
         found = self._followed(narrowed(self._hot, read), schema)
@@ -405,7 +405,7 @@ class _HotBatches:
     def _followed(
         self, hot: Iterator[pa.RecordBatch], schema: pa.Schema
     ) -> Iterator[pa.RecordBatch]:
-        """Yield them, and from the tier what was evicted meanwhile."""
+        """Yield the store's batches, and then from the tier what was evicted meanwhile."""
         wanted = self._wanted[2]
         last: pa.RecordBatch | None = None
         try:
@@ -422,7 +422,7 @@ class _HotBatches:
 
 @contextlib.contextmanager
 def _left_to_the_next_run() -> Iterator[None]:
-    """Objects are deleted after the records are gone: what fails is done by a later run."""
+    """Log errors: the records are gone already, and a later run deletes the objects."""
     try:
         yield
     except StrandlineError as error:

@@ -1,4 +1,4 @@
-"""Moving a topic to an object store."""
+"""Copies a topic to an object store."""
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
@@ -34,24 +34,23 @@ def tier(
     progress: Callable[[TierStep], None] | None = None,
     clock: Clock | None = None,
 ) -> TierReport:
-    """Copy what is sealed to `store`, and evict what the log need not keep itself.
+    """Copy sealed segments to `store`, and evict records that the log need not keep itself.
 
-    Goes on with whatever an earlier run left undone, and may run in several processes
-    at once. A sealed segment becomes an object, or several of `piece_records`; so does
+    Continues with whatever an earlier run left unfinished, and may run in several processes
+    concurrently. A sealed segment becomes one object, or several of `piece_records`; so does
     each full piece of a run that still grows, and with `include_open` the rest of it.
-    Records are evicted once their copy was read back and is right: those older than
-    `local_age_s`, and the oldest until each partition has at most `local_bytes`; None
+    Records are evicted only after their copy was read back and verified: those older than
+    `local_age_s`, and the oldest ones until each partition has at most `local_bytes`; None
     keeps them. Copies of trimmed records are deleted.
-    With `delta` the objects of the topic are a Delta table from now on: every run, also
-    without it, has the table hold what the tier holds. See design 0103.
-    With `compact_bytes` neighbouring objects are merged into ones of up to so many bytes;
-    those that were merged are deleted after `grace_s`. See design 0119.
-    `progress` is called with each step. With `catalogue`, one of this log, several runs share
-    what it knows; it stays open.
+    With `delta` the topic's objects are a Delta table from now on: every run, also without
+    `delta`, updates the table to the tier's content. See design 0103.
+    With `compact_bytes` neighbouring objects are merged into ones of up to that size; merged
+    objects are deleted after `grace_s`. See design 0119.
+    `progress` is called with each step. Several runs may share an open `catalogue` of this log.
 
     UnavailableError if the store fails: everything done so far counts, call again.
     CorruptError, with nothing done, if the catalogue has lost steps. InvalidError for an
-    internal topic that is an only index, and with `delta` for batches that a Delta table
+    internal topic that must not be trimmed, and with `delta` for batches that a Delta table
     cannot hold, which are not evicted.
     """
     piece_records = check_whole("piece_records", piece_records, 1)
@@ -67,8 +66,8 @@ def tier(
             run.copy(place, piece_records, include_open=include_open, is_table=delta)
             if compact_bytes is not None:
                 run.compact(place, compact_bytes)
-        # Before anything is evicted: the only copy of a record is never out of the table,
-        # where other programs would take it for waste.
+        # Before anything is evicted: the only copy of a record must always be in the table, or
+        # other programs would delete it as unused.
         if run.publish(places, is_wanted=delta):
             for place in places:
                 run.copy(place, piece_records, include_open=include_open, is_table=delta)
@@ -92,10 +91,10 @@ def compact(
 ) -> TierReport:
     """Merge neighbouring objects of a topic into ones of up to `compact_bytes`.
 
-    As `tier` does with this option, which copies and evicts besides. Offsets, records and
-    the order within an object stay; a Delta table changes in one commit. Objects that
-    were merged are deleted by the first run after `grace_s`. Errors are those of `tier`;
-    InvalidError, too, for a log that was made without a tier.
+    As `tier` does with this option, but without copying and evicting. Offsets, records and
+    the order within an object stay; a Delta table changes in one commit. Merged objects
+    are deleted by the first run after `grace_s`. Errors are those of `tier`; InvalidError,
+    too, for a log that was opened without a tier.
     """
     compact_bytes = check_whole("compact_bytes", compact_bytes, 1)
     grace_s = check_whole("grace_s", grace_s)
@@ -117,7 +116,7 @@ def _begun(
     progress: Callable[[TierStep], None] | None,
     clock: Clock | None,
 ) -> Iterator[tuple["TieringRun", Sequence[UserPartition]]]:
-    """Have a run over the partitions of a topic, in which nothing is left undone."""
+    """Give a run over a topic's partitions, after finishing what earlier runs left."""
     objects = store_of(store)
     found = log.topic(topic)
     check_may_shorten(found)

@@ -1,4 +1,4 @@
-"""One pass over partitions of a topic, each step recorded in the catalogue first."""
+"""One pass over a topic's partitions; each step is recorded in the catalogue first."""
 
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
@@ -32,7 +32,7 @@ from strandline.views import RefusedError
 
 
 class CopyRun(NamedTuple):
-    """Records [start, end) to be copied, and how many bytes of them may be in an object."""
+    """Records [start, end) to copy, and the size limit of an object for them."""
 
     start: int
     end: int
@@ -40,7 +40,7 @@ class CopyRun(NamedTuple):
 
 
 class TieringRun:
-    """One pass over partitions, with what it has seen with its own eyes."""
+    """One pass over partitions, with what it has verified itself."""
 
     def __init__(
         self,
@@ -57,14 +57,14 @@ class TieringRun:
         self._clock = clock
         #: The names of objects that this run has read back.
         self._verified: set[str] = set()
-        #: Whether the store has answered this run.
+        #: Whether the store has answered in this run.
         self._is_reached = False
         self.report: Final = TierReport()
 
-    # --- what others left ---
+    # --- what earlier runs left ---
 
     def settle(self, places: Sequence[UserPartition]) -> None:
-        """Finish what another process began, and delete copies of what was trimmed."""
+        """Finish what another process began, and delete copies of trimmed records."""
         self._catalogue.refresh()
         listed = [each for place in places for each in self._catalogue.segments(place)]
         for url in dict.fromkeys(each.store for each in listed):
@@ -89,7 +89,7 @@ class TieringRun:
         self._retire(places, old)
 
     def remove_merged(self, places: Sequence[UserPartition], grace_s: int) -> None:
-        """Delete copies that were merged so long ago that hardly a reader holds one."""
+        """Delete copies that were merged long ago, when hardly any reader uses them."""
         until_us = self._clock.now_us() - grace_s * 1_000_000
         merged = [each for place in places for each in self._catalogue.merged(place)]
         self._retire(places, [segment for segment, since_us in merged if since_us <= until_us])
@@ -104,11 +104,11 @@ class TieringRun:
                 self._retire([segment.place], [segment])
                 return
             if (piece.end, piece.digest) != (segment.end, segment.digest):
-                # Begun by a version that encodes differently, say: a new copy replaces it.
+                # Begun by a version that encodes differently, perhaps: replace it by a new copy.
                 self._retire([segment.place], [segment])
                 return
             content = piece.content
-        # Put again even if it is there: the process that put it may have crashed before
+        # Write it again even if it exists: the process that wrote it may have crashed before
         # it was durable.
         self._finish(segment, content)
 
@@ -121,9 +121,9 @@ class TieringRun:
     # --- the table ---
 
     def publish(self, places: Sequence[UserPartition], *, is_wanted: bool) -> bool:
-        """Have the topic's Delta table hold what the tier does, if there is one, or is to be.
+        """Update the topic's Delta table to the tier's content, if there is or should be one.
 
-        Returns whether copies have to be made again, since their objects were lost.
+        Returns whether copies must be made again, because their objects were lost.
         """
         topic = places[0].named()
         if not is_wanted and not has_table(self._store, topic):
@@ -133,9 +133,9 @@ class TieringRun:
         return self._forget(every, lost) if lost else False
 
     def _forget(self, places: Sequence[UserPartition], first: Sequence[CopiedSegment]) -> bool:
-        """Drop the copies that were lost, and whose records the log has; say if there are any.
+        """Drop lost copies whose records the log still has; return whether there are any.
 
-        Beside the first one of a partition, those after it of which there is no object.
+        Besides the first one of each partition, those after it whose objects are missing.
         """
         there = set(self._store.list(topic_folder(places[0].named())))
         lost = []
@@ -165,7 +165,7 @@ class TieringRun:
             self.copy_run(place, run, is_table=is_table)
 
     def copy_run(self, place: UserPartition, run: CopyRun, *, is_table: bool = False) -> None:
-        """Copy one of `runs`; InvalidError for what no table can hold, if it is for one."""
+        """Copy one of `runs`; with `is_table`, InvalidError for what a table cannot hold."""
         start = run.start
         while start < run.end:
             try:
@@ -181,7 +181,7 @@ class TieringRun:
     def runs(
         self, place: UserPartition, piece_records: int, *, include_open: bool
     ) -> Sequence[CopyRun]:
-        """Return every sealed run that has no finished copy, once what is in it is durable."""
+        """Return every sealed run without a finished copy, after making it durable."""
         topic, number = place.named(), place.partition
         marks = self._log.sync(topic, number)
         end = marks.durable if self._log.durability_max is Durability.DURABLE else marks.high
@@ -205,7 +205,7 @@ class TieringRun:
             self.merge(place, members)
 
     def merges(self, place: UserPartition, bytes_max: int) -> Sequence[Sequence[CopiedSegment]]:
-        """Return the copies that are worth merging, each sequence into one."""
+        """Return the copies worth merging; each sequence becomes one copy."""
         low = self._low(place)
         known = [each for each in self._catalogue.current(place) if each.start >= low]
         found = merges_of([each for each in known if each.store == self._store.url], bytes_max)
@@ -216,7 +216,7 @@ class TieringRun:
         ]
 
     def merge(self, place: UserPartition, members: Sequence[CopiedSegment]) -> None:
-        """Have one copy take the place of several, which stay until `remove_merged`."""
+        """Replace several copies by one; they stay until `remove_merged`."""
         start, end = members[0].start, max(each.end for each in members)
         try:
             piece = read_piece(self._log, place, start, end)
@@ -226,7 +226,7 @@ class TieringRun:
                     "this log does not read its tier, open it with strandline.open",
                     offset=start,
                 ) from error
-            return  # Overtaken.
+            return  # Another process was first.
         if piece.end == end and self._is_packed(members[0]) == Footer(piece.content).is_packed:
             self._add(place, piece, tuple(each.id for each in members))
 
@@ -248,7 +248,7 @@ class TieringRun:
             size_bytes=len(piece.content),
             digest=piece.digest,
             store=self._store.url,
-            # The id, so that a late deletion of an earlier copy never meets a later one.
+            # The id, so that a late deletion of an earlier copy never deletes a later one.
             name=f"{topic_folder(place.named())}/{place.partition}"
             f"/{piece.start:020d}-{piece.end:020d}"
             f"-{piece.digest[:16]}-{segment_id.hex}.parquet",
@@ -256,9 +256,8 @@ class TieringRun:
             merges=merges,
         )
         if not self._is_reached:
-            # A store that does not answer gets no step: it may be a wrong URL, and what is
+            # Record no step for a store that does not answer: its URL may be wrong, and a copy
             # begun there could be neither finished nor deleted.
-            self._store.get(segment.name)
             self._is_reached = True
         try:
             self._catalogue.add(segment)
@@ -269,7 +268,7 @@ class TieringRun:
             self._finish(segment, piece.content)
 
     def _join(self, place: UserPartition, piece: CopyDraft) -> None:
-        """Continue the copy that another process has just begun of the same run."""
+        """Continue a copy of the same run that another process has just begun."""
         self._catalogue.refresh()
         for segment in self._catalogue.segments(place):
             if (segment.start, segment.end) != (piece.start, piece.end):
@@ -278,7 +277,7 @@ class TieringRun:
                 self._finish(segment, piece.content)
 
     def _finish(self, segment: CopiedSegment, content: bytes) -> None:
-        """Upload, read back, and only then say that the copy is there."""
+        """Upload, read back, and only then record the copy as finished."""
         store = self._store_of(segment)
         note = store.put(segment.name, content)
         fault = self._fault(segment)
@@ -295,8 +294,8 @@ class TieringRun:
         try:
             self._catalogue.change(segment, done, note=note, is_apart=apart)
         except RefusedError:
-            # Another process is deleting it, or what was to be merged: the records were
-            # trimmed or erased, say. Or it has copied some of them meanwhile.
+            # Another process is deleting it, or a copy to be merged, because records were trimmed
+            # or erased. Or another process has copied some of these records meanwhile.
             self._make_way(segment)
             return
         self._verified.add(segment.name)
@@ -304,15 +303,15 @@ class TieringRun:
         self._notify(segment, SegmentState.COPY_FINISHED)
 
     def _is_deleted(self, segment: CopiedSegment) -> bool:
-        """Whether another process deletes the copy, or has done so."""
+        """Whether another process is deleting the copy, or has deleted it."""
         self._catalogue.refresh()
         found = [each for each in self._catalogue.segments(segment.place) if each.id == segment.id]
         return all(each.state is SegmentState.DELETE_STARTED for each in found)
 
     def _make_way(self, segment: CopiedSegment) -> None:
-        """Delete a copy that is not to be finished."""
+        """Delete a copy that must not be finished."""
         self._retire([segment.place], [segment])
-        # What is still listed is needed: another process has finished it after all.
+        # If it is still listed, it is needed: another process has finished it after all.
         if all(segment.id != each.id for each in self._catalogue.segments(segment.place)):
             self._store_of(segment).delete(segment.name)
 
@@ -325,10 +324,10 @@ class TieringRun:
         self.report.copied_bytes += segment.size_bytes
 
     def _fault(self, segment: CopiedSegment) -> str | None:
-        """Read a copy back, and return what is wrong with it."""
+        """Read a copy back, and return what is wrong with it; None if nothing."""
         content = self._store_of(segment).get(segment.name)
         if content is None:
-            return "there is no object"
+            return "the object is missing"
         if (len(content), digest_of(content)) != (segment.size_bytes, segment.digest):
             return "the digest differs"
         try:
@@ -341,7 +340,7 @@ class TieringRun:
     # --- evicting ---
 
     def evict(self, place: UserPartition, age_s: int | None, bytes_max: int | None) -> None:
-        """Let the log go of what lies beyond the limits and has a copy that is right."""
+        """Evict records from the log that exceed the limits and have a verified copy."""
         if age_s is None and bytes_max is None:
             return
         local = before = self._local(place)

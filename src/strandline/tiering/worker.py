@@ -23,7 +23,7 @@ from strandline.values.prompt import few, prompt_text
 
 INTERVAL_S: Final = 60.0
 CLOSE_TIMEOUT_S: Final = 60.0
-"""How long a close waits for the step that the worker is in."""
+"""How long closing waits for the worker's current step."""
 
 _logger = logging.getLogger("strandline")
 
@@ -31,10 +31,10 @@ _logger = logging.getLogger("strandline")
 class TieringWorker:
     """Runs `tier` over topics every `interval_s`, on a thread of its own, until closed.
 
-    Copies at most `bytes_per_s` of objects, on average; None is as fast as it goes.
-    Options are those of `tier`. Any number of workers, in any processes, may run at
-    once. A run that fails is tried again after the interval, and logged if the run before did
-    not fail alike; `fault` has the last error of a topic until a run over it succeeds.
+    Copies at most `bytes_per_s` of objects, on average; None is unlimited. Options are those
+    of `tier`. Any number of workers, in any processes, may run concurrently. A failed run is
+    retried after the interval, and logged unless the previous run failed equally; `fault` has
+    a topic's last error until a run over it succeeds.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class TieringWorker:
         try:
             start_thread(self._thread)
         except BaseException:
-            # Interrupted, it may have started or not.
+            # Interrupted, the thread may have started or not.
             self._closing.set()
             raise
 
@@ -107,16 +107,16 @@ class TieringWorker:
             self.report = self.report.with_added(done)
 
     def _pace(self, step: TierStep) -> None:
-        """Wait as long as the rate limit requires after each object, and stop between two steps."""
+        """After each object, wait as long as the rate limit requires; stop between two steps."""
         if self._closing.is_set():
             raise _ClosingError
         if step.state is SegmentState.COPY_FINISHED and self._bytes_per_s is not None:
             self._clock.wait(self._closing, step.segment.size_bytes / self._bytes_per_s)
 
     def close(self) -> None:
-        """End the worker, in the middle of a run if need be. May be repeated.
+        """Stop the worker, within a run if need be. May be repeated.
 
-        UnavailableError if the step that it is in, such as a transfer, takes longer than
+        UnavailableError if its current step, such as a transfer, takes longer than
         CLOSE_TIMEOUT_S.
         """
         self._closing.set()
@@ -132,4 +132,4 @@ class TieringWorker:
 
 
 class _ClosingError(Exception):
-    """The worker is to end."""
+    """The worker must stop."""

@@ -1,11 +1,11 @@
 """Typed topics: registered Arrow schemas, and scopes that keep tenants apart.
 
-Promises: a batch in a typed topic is exactly of a registered version of its schema, and
-every value of it has its place in Parquet and in Spark. What one tenant can observe does
-not depend on another's data: completely on a topic of its own; on one that tenants share,
-positions, lag and timing excepted.
+Promises: a batch in a typed topic matches a registered version of its schema exactly, and
+Parquet and Spark can represent every value in it. What one tenant can observe does not depend
+on another's data: completely so on a topic of its own; on one that tenants share, except for
+positions, lag and timing.
 
-Does not protect anything from code that holds the log itself: a log is the unscoped
+Does not protect anything from code that holds the log itself: a log is an unscoped
 administrator, and sees all tenants.
 """
 

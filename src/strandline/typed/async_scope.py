@@ -15,7 +15,7 @@ from strandline.values import EARLIEST, Tenant
 
 
 class AsyncScope(AsyncFace[Scope]):
-    """A `Scope` with calls to be awaited; `AsyncLog.scope` returns it."""
+    """A `Scope` for an event loop; `AsyncLog.scope` returns it."""
 
     def __init__(self, blocking: Scope, log: AsyncLog) -> None:
         super().__init__(blocking)
@@ -23,7 +23,7 @@ class AsyncScope(AsyncFace[Scope]):
 
     @property
     def tenant(self) -> Tenant | None:
-        """Whose scope it is; None for that of the global topics."""
+        """The scope's tenant; None for the global scope."""
         return self._blocking.tenant
 
     register: Final = off_loop(Scope.register)

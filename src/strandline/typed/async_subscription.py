@@ -1,4 +1,4 @@
-"""What one scope sees of a topic, for an event loop."""
+"""A scope's subscription, for an event loop."""
 
 from typing import Final, TypeVar
 
@@ -11,11 +11,11 @@ ItemT = TypeVar("ItemT", bound=Delivered | Marker)
 
 
 class AsyncScopedSubscription(AsyncFace[ScopedSubscription[ItemT]], AsyncStream[ItemT]):
-    """A `ScopedSubscription` with `async for` and calls to be awaited, one task at a time."""
+    """A `ScopedSubscription` for an event loop. One task reads at a time."""
 
     @property
     def assignment(self) -> AsyncAssignment:
-        """Which partitions it reads; they may be changed at any time."""
+        """The partitions that it reads; they may be changed at any time."""
         return AsyncAssignment(self._blocking.assignment)
 
     async def next(self, timeout_s: float | None = None) -> ItemT | None:

@@ -1,4 +1,4 @@
-"""Which topics a tenant has, and which it sees. Rules C9 to C11 of the specification."""
+"""The topics that a tenant has, and those that it sees. Rules C9 to C11 of the specification."""
 
 import contextlib
 import difflib
@@ -27,23 +27,23 @@ from strandline.values import (
 )
 
 RETENTION_KEY: Final = "retention_seconds"
-"""The metadata that is also the topic's retention by age."""
+"""The metadata key that sets the topic's retention by age."""
 
 _NEAR_MAX: Final = 3
 _DIGITS_MAX: Final = 18
 
 AnyTopic: TypeAlias = str | Topic | TopicDefinition
-"""How a caller names a topic in a scope: by a name that it sees, or by the topic itself."""
+"""How a caller names a topic in a scope: by a visible name, or by the topic itself."""
 
 
 class Catalogue:
-    """The topics of one tenant, or of none, and the global ones."""
+    """The topics of one tenant, if there is one, and the global topics."""
 
     def __init__(self, log: Log, tenant: Tenant | None, versions: SchemaVersions) -> None:
         self._log = log
         self._tenant = tenant
         self._versions = versions
-        # What was registered never changes; versions are added to it.
+        # What was registered never changes; only versions are added.
         self._first: dict[UUID, TopicDefinition] = {}
 
     def register(
@@ -84,7 +84,7 @@ class Catalogue:
         return self._known(topic)
 
     def look_up(self, name: AnyTopic) -> TopicDefinition:
-        """Do what `find` does, with every version that there is, of a topic that exists."""
+        """Do what `find` does, with all current versions, for a topic that still exists."""
         found = self.find(name)
         try:
             self._log.topic(found.topic)
@@ -93,7 +93,7 @@ class Catalogue:
         return self.renewed(found)
 
     def renewed(self, known: TopicDefinition) -> TopicDefinition:
-        """Return the topic with the versions that others have added."""
+        """Return the topic with versions that others have added."""
         if known.is_typed:
             self._versions.catch_up(self._log)
         return self._known(known.topic)
@@ -103,12 +103,12 @@ class Catalogue:
         topics = list(self._log.topics())
         if self._tenant is not None:
             topics += self._log.topics(tenant=self._tenant)
-            # To a remote caller of a tenant both are the tenant's.
+            # For a remote caller with a tenant, both are that tenant's.
             topics = list(dict.fromkeys(topics))
         self._versions.catch_up(self._log)
         found = []
         for topic in topics:
-            # One that cannot be read raises when it is looked up, and hides no other.
+            # An unreadable topic raises when it is looked up, and must not hide others.
             with contextlib.suppress(CorruptError):
                 found.append(self._known(topic))
         return sorted(found, key=lambda each: (each.created_at_us, each.id))

@@ -1,4 +1,4 @@
-"""A topic as a scope shows it."""
+"""A topic as returned by a scope."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,23 +13,23 @@ from strandline.values.arguments import check_whole
 
 @dataclass(frozen=True, slots=True)
 class TopicDefinition:
-    """What was registered under a name, as it was when it was looked up.
+    """A topic's registration as of its lookup.
 
-    May be passed wherever a scope takes a name: it stands for this very topic, also if
-    another has its name by now, and saves the look-up.
+    May be passed wherever a scope takes a name: it stands for this same topic, even if
+    another one has its name by now, and saves the lookup.
     """
 
     topic: Topic
     value_kind: ValueKind
     versions: tuple[pa.Schema, ...]
-    """The schemas that may be published, oldest first; empty where there is none."""
+    """The schemas that may be published, oldest first; empty if there are none."""
     metadata: Mapping[str, str]
     partitions: int
     created_at_us: int
     payload_schema: pa.Schema | None = None
-    """What the payloads of a topic of events are declared to have."""
+    """The declared payload schema of a topic of events."""
     earlier_partitions: tuple[int, ...] = ()
-    """How many there were before partitions were added, oldest first."""
+    """Earlier partition counts, oldest first."""
 
     @property
     def id(self) -> UUID:
@@ -43,7 +43,7 @@ class TopicDefinition:
 
     @property
     def tenant(self) -> Tenant | None:
-        """Whose the topic is; None for one that all tenants see."""
+        """The topic's tenant; None for a topic that all tenants see."""
         return self.topic.tenant
 
     @property
@@ -80,7 +80,7 @@ class TopicDefinition:
 
 
 def defined(description: TopicDescription) -> TopicDefinition:
-    """Return the topic as it was registered, with the first version of its schema only."""
+    """Return the topic's registration, with only the first version of its schema."""
     settings = description.settings
     first = () if settings.batch_schema is None else (unpacked(settings.batch_schema),)
     return TopicDefinition(

@@ -1,4 +1,4 @@
-"""What a scope hands out, and how a record becomes that."""
+"""What a scope returns for a record."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -21,12 +21,12 @@ from strandline.values.row_selection import filtered
 
 @dataclass(frozen=True, slots=True)
 class DeliveredBatch:
-    """The rows of one record of a topic of batches that a reader sees."""
+    """The visible rows of one record, in a topic of batches."""
 
     record: Record
     """The record; its value is `batch`."""
     rows: pa.Array
-    """The number of each row in the record: with the offset, a row's name for ever."""
+    """The number of each row in its record: together with the offset, a permanent row id."""
 
     def __repr__(self) -> str:
         return prompt_text("DeliveredBatch", self.record)
@@ -38,12 +38,12 @@ class DeliveredBatch:
 
     @property
     def partition(self) -> Partition:
-        """Where the record is."""
+        """The record's partition."""
         return self.record.partition
 
     @property
     def offset(self) -> Offset:
-        """Where in the partition."""
+        """The record's offset."""
         return self.record.offset
 
     @property
@@ -53,19 +53,19 @@ class DeliveredBatch:
 
     @property
     def tenant(self) -> Tenant | None:
-        """Whose the rows are; None for global rows, which all tenants see."""
+        """The rows' tenant; None for global rows, which all tenants see."""
         return self.record.tenant
 
 
 Delivered: TypeAlias = DeliveredBatch | Record
-"""Batches of a topic of batches; events and bytes come as the records that they are."""
+"""Visible rows for a topic of batches; unchanged records for events and bytes."""
 
 
 class VisibleRows:
-    """What one reader sees of one topic: its tenant's and the global rows, that match.
+    """Selects what one reader sees of one topic: matching rows, its tenant's and global ones.
 
-    In this order: whose the record is, then the version of the schema that is read, then
-    the predicate. So a predicate never meets a row of another tenant's.
+    Checks in this order: the record's tenant, the version of the schema, the predicate. So a
+    predicate is never evaluated on another tenant's rows.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class VisibleRows:
             self._events = EventScreen(where, now_us, definition.payload_schema)
 
     def of(self, record: Record) -> Delivered | None:
-        """Return what the reader sees of the record; None for nothing."""
+        """Return the visible part of the record; None if nothing is visible."""
         if record.tenant is not None and record.tenant != self._tenant:
             return None
         value = record.value
@@ -121,13 +121,13 @@ class VisibleRows:
 
     def _conformed(self, batch: pa.RecordBatch, offset: int) -> pa.RecordBatch:
         if self._definition.version_of(batch.schema) is None:
-            # A version that was added while this reader went on: the newest moves with it.
+            # A version was added while this reader was running: move to the newest.
             self._definition = self._catalogue.renewed(self._definition)
             self._schema = self._definition.version_at(self._version)
             self._predicate = self._parsed()
             if self._definition.version_of(batch.schema) is None:
                 raise SchemaMismatchError(
-                    "this record was appended past the topic's schema, read on behind it",
+                    "this record was appended without the topic's schema, continue after it",
                     differences(batch.schema, self._definition.schema),
                     topic=self._definition.name,
                     offset=offset,
@@ -141,7 +141,7 @@ class VisibleRows:
 
 
 def _read_as(definition: TopicDefinition, where: str, version: int | None) -> pa.Schema | None:
-    """Return the schema that batches are read with; None for a topic without one."""
+    """Return the schema with which batches are read; None for a topic without one."""
     if definition.is_typed or version is not None:
         return definition.version_at(version)
     if where.strip() and definition.value_kind is not ValueKind.EVENT:

@@ -1,4 +1,4 @@
-"""What a typed topic refuses, besides the errors of `values`.
+"""Errors of typed topics, besides those of `values`.
 
 InvalidError
 ├── SchemaMismatchError   this batch is of no registered version; .differences
@@ -14,13 +14,13 @@ from strandline.values import ConflictError, InvalidError, Tenant
 
 
 class SchemaConflictError(ConflictError):
-    """The topic is registered with something that this cannot follow from.
+    """The topic's registration is incompatible with this schema.
 
     See docs/reference/errors/SchemaConflictError.md.
     """
 
     differences: tuple[str, ...]
-    """What differs, a sentence for each field."""
+    """The differences, one sentence for each field."""
 
     def __init__(self, message: str, differences: Sequence[str], **fields: object) -> None:
         super().__init__(f"{message} ({'; '.join(differences)})", **fields)
@@ -28,13 +28,13 @@ class SchemaConflictError(ConflictError):
 
 
 class SchemaMismatchError(InvalidError):
-    """The batch is of no registered version of the topic's schema; nothing is stored.
+    """The batch matches no registered version of the topic's schema; nothing is stored.
 
     See docs/reference/errors/SchemaMismatchError.md.
     """
 
     differences: tuple[str, ...]
-    """What differs from the newest version, a sentence for each field."""
+    """The differences from the newest version, one sentence for each field."""
 
     def __init__(self, message: str, differences: Sequence[str], **fields: object) -> None:
         super().__init__(f"{message} ({'; '.join(differences)})", **fields)

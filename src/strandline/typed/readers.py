@@ -1,4 +1,4 @@
-"""How far the consumers of a topic have come: what they were given, and what they acked."""
+"""The progress of a topic's consumers: what was delivered to them, and what they acked."""
 
 import threading
 import weakref
@@ -16,15 +16,15 @@ class ConsumerProgress:
     consumer: str
     partition: Partition
     delivered: Offset | None
-    """The last offset that its live subscription handed over; None until the first."""
+    """The last offset that its live subscription returned; None before the first."""
     acked: Offset | None
-    """The last offset that it has acked; None until the first."""
+    """The last offset that it has acked; None before the first."""
     lag: int
-    """How many offsets it has not acked, also of records it does not see."""
+    """How many offsets it has not acked, including records that it does not see."""
 
 
 class Reader:
-    """A live subscription with the name of a consumer, for as long as it is referred to."""
+    """A live subscription with a consumer's name, for as long as it is referenced."""
 
     def __init__(self, topic: Topic, tenant: Tenant | None, name: str) -> None:
         self.topic = topic
@@ -42,12 +42,12 @@ class Readers:
         self._readers: weakref.WeakSet[Reader] = weakref.WeakSet()
 
     def add(self, reader: Reader) -> None:
-        """Have it listed, until it is removed or no longer referred to."""
+        """List it until it is removed or no longer referenced."""
         with self._lock:
             self._readers.add(reader)
 
     def remove(self, reader: Reader) -> None:
-        """List it no more. May be repeated."""
+        """Remove it from the list. May be repeated."""
         with self._lock:
             self._readers.discard(reader)
 

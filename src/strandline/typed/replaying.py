@@ -1,4 +1,4 @@
-"""Replay: what a scope sees of the records that exist now, a page at a time."""
+"""Replay: what a scope sees of the current records, a page at a time."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
@@ -18,10 +18,10 @@ PAGE_BYTES_MAX: Final = 8 * 1024 * 1024
 def spans_of(
     log: Log, definition: TopicDefinition, start: Starts
 ) -> Sequence[tuple[Partition, Offset, Offset]]:
-    """Return from where to where each partition is replayed, as it is now."""
+    """Return the current range of each partition to replay."""
     if isinstance(start, int) and definition.partitions > 1:
         raise InvalidError(
-            "an offset is one partition's, pass one for each, as in start={0: 17, 1: 4}",
+            "an offset belongs to one partition, pass one for each, as in start={0: 17, 1: 4}",
             start=start,
         )
     chosen: Iterable[int] = range(definition.partitions)
@@ -42,7 +42,7 @@ def replayed(
     spans: Sequence[tuple[Partition, Offset, Offset]],
     visible: VisibleRows,
 ) -> Iterator[Delivered]:
-    """Yield what is seen in each span, partition by partition, with one page in memory."""
+    """Yield the visible records of each range, one partition after another, a page at a time."""
     for partition, begin, end in spans:
         at: int = begin
         while at < end:

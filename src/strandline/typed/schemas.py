@@ -1,4 +1,4 @@
-"""Arrow schemas of typed topics: which may be, which follow from which, what differs."""
+"""Arrow schemas of typed topics: which are allowed, how they may evolve, how they differ."""
 
 from collections.abc import Iterator
 from importlib import import_module
@@ -17,11 +17,11 @@ TENANT_COLUMN: Final = "tenant_id"
 
 
 def checked_schema(schema: object) -> pa.Schema:
-    """Return `schema` with dictionaries decoded, as a topic may have it.
+    """Return `schema` with dictionaries decoded, as allowed for a topic.
 
-    InvalidError if it is not a schema; UnsupportedTypeError, with the column and the
-    reason, for a reserved name, two names that Spark takes for one, and a type that
-    Parquet or Spark cannot carry.
+    InvalidError if it is not a schema; UnsupportedTypeError, with the column and the reason,
+    for a reserved name, two names that are equal to Spark, and a type that Parquet or Spark
+    does not support.
     """
     if not isinstance(schema, pa.Schema):
         raise InvalidError("a schema is a pyarrow.Schema", type=type(schema).__name__)
@@ -58,7 +58,7 @@ def unpacked(content: bytes) -> pa.Schema:
 
 
 def decoded_schema(schema: pa.Schema) -> pa.Schema:
-    """Return the schema with the type of the values in place of each dictionary."""
+    """Return the schema with each dictionary type replaced by its values' type."""
     if not any(_has_dictionary(field.type) for field in schema):
         return schema
     fields = [field.with_type(_decoded(field.type)) for field in schema]
@@ -66,21 +66,23 @@ def decoded_schema(schema: pa.Schema) -> pa.Schema:
 
 
 def with_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Return `batch`, which equals `schema` once decoded, as one of exactly `schema`.
+    """Return `batch`, which equals `schema` once decoded, with exactly that schema.
 
-    InvalidError for a null where there may be none, and a value that Spark cannot hold.
+    InvalidError for a null in a column without nulls, and for a value that Spark cannot hold.
     The batch has passed `check_structure`.
     """
     columns, fields = batch.columns, list(schema)
     bounded = {number for number, field in enumerate(fields) if may_exceed_spark(field.type)}
     is_cast_inside = any(pa.types.is_nested(fields[number].type) for number in bounded)
     if is_cast_inside or not batch.schema.equals(schema):
-        # A cast follows the offsets and indices of the batch.
+        # Check first: a cast follows the batch's offsets and indices.
         check_content(batch)
     for number, (field, column) in enumerate(zip(fields, columns, strict=True)):
         if not field.nullable and column.null_count:
             raise InvalidError(
-                "this column may not be null, and is", column=field.name, nulls=column.null_count
+                "this column may not be null, but has nulls",
+                column=field.name,
+                nulls=column.null_count,
             )
         if number in bounded:
             _check_range(field, column)
@@ -94,7 +96,7 @@ def with_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def differences(given: pa.Schema, wanted: pa.Schema) -> list[str]:
-    """Return what distinguishes the two, a sentence for each field; none if they are equal."""
+    """Return the differences, a sentence for each field; empty if the two are equal."""
     found = [_named(wanted, name, given) for name in wanted.names]
     found += [
         f"{name}: {_shown(given.field(name))} is not in the topic"
@@ -102,7 +104,7 @@ def differences(given: pa.Schema, wanted: pa.Schema) -> list[str]:
         if name not in wanted.names
     ]
     if len(set(given.names)) < len(given.names):
-        found.append("two columns have one name")
+        found.append("two columns have the same name")
     reasons = [sentence for sentence in found if sentence]
     if not reasons and given.names != wanted.names:
         reasons.append(f"the order of columns: {given.names} given, {wanted.names} in the topic")
@@ -110,10 +112,10 @@ def differences(given: pa.Schema, wanted: pa.Schema) -> list[str]:
 
 
 def unlike_evolution(new: pa.Schema, old: pa.Schema) -> list[str]:
-    """Return why `new` does not follow from `old`; nothing if it does.
+    """Return why `new` is not a valid evolution of `old`; empty if it is.
 
-    It does if it has the columns of `old` first, in order, each of the same type or a
-    wider number, and after them columns that may be null.
+    It is if it has the columns of `old` first, in order, each with the same type or a wider
+    number type, followed only by nullable columns.
     """
     common = [
         old.field(field.name) if _follows(field, old.field(field.name)) else field
@@ -122,20 +124,20 @@ def unlike_evolution(new: pa.Schema, old: pa.Schema) -> list[str]:
     ]
     found = differences(pa.schema(common), old)
     found += [
-        f"{field.name}: a column that is added may be null"
+        f"{field.name}: an added column must be nullable"
         for field in new
         if field.name not in old.names and not field.nullable
     ]
     if not found and new.names[: len(old)] != old.names:
-        found.append("columns that are added come after the others")
+        found.append("added columns must come after the others")
     return found
 
 
 def conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Return the rows as another version of the topic's schema has them.
+    """Return the rows converted to another version of the topic's schema.
 
-    Null where a column was added since, numbers widened. To an older version: without
-    what was added; SchemaMismatchError if a number does not fit its type there.
+    To a newer version: null for added columns, and numbers widened. To an older version:
+    without added columns; SchemaMismatchError if a number does not fit its type there.
     """
     names = set(batch.schema.names)
     columns = []
@@ -177,7 +179,7 @@ def fields_within(
 
 
 def check_zone(name: str, given: pa.DataType, wanted: pa.DataType, advice: str) -> None:
-    """Raise InvalidError, with advice, if a cast would assume a time zone, or drop one."""
+    """Raise InvalidError, with advice, if a cast would add or remove a time zone."""
     is_time = pa.types.is_temporal(given) and pa.types.is_temporal(wanted)
     if is_time and _has_zone(given) != _has_zone(wanted):
         raise InvalidError(
@@ -201,7 +203,7 @@ def _checked_cast(column: pa.Array, arrow: pa.DataType) -> pa.Array:
         return column
     cast = fitted(column, arrow)
     if pa.types.is_floating(arrow) and not is_wider(arrow, column.type):
-        # Arrow rounds a float without a word. The check is slow to import, and rarely needed.
+        # Arrow rounds floats silently. The check's module is slow to import, and rarely needed.
         pc: Any = import_module("pyarrow.compute")
         lost = pc.and_not(pc.not_equal(cast.cast(column.type), column), pc.is_nan(column))
         if pc.any(lost).as_py():

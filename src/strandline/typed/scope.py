@@ -39,7 +39,7 @@ from strandline.values.prompt import prompt_text
 
 
 class PublishTerms(WriteTerms, total=False):
-    """Those of the log's `append`, without the tenant."""
+    """Options of the log's `append`, without the tenant."""
 
     timeout_s: float | None
     deliver_at: datetime | None
@@ -64,13 +64,13 @@ def scope_of(log: Log, tenant: str | None = None) -> Scope:
 class Scope:
     """Everything that one tenant may do with a log and see of it.
 
-    The tenant is fixed for good. A tenant sees its own topics and the global ones; its
-    own wins where both have a name. Of a global topic's records it sees its own and those
-    without a tenant. No name, count, error, consumer or producer of another tenant shows; of a
-    topic that tenants share, positions, lag and timing do. See design 0041.
+    The tenant cannot be changed. A tenant sees its own topics and the global ones; if both have
+    the same name, its own. Of a global topic's records it sees its own and those without a
+    tenant. It never sees another tenant's names, counts, errors, consumers or producers; in a
+    topic that tenants share, positions, lag and timing are visible. See design 0041.
 
-    A topic is given by its name or by its definition; an unknown one is InvalidError, and
-    so is another tenant's, in the same words.
+    A topic is given by its name or by its definition. InvalidError for an unknown one, and, with
+    the same message, for another tenant's.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class Scope:
 
     @property
     def tenant(self) -> Tenant | None:
-        """Whose scope it is; None for the global scope."""
+        """The scope's tenant; None for the global scope."""
         return self._tenant
 
     def __repr__(self) -> str:
@@ -108,37 +108,37 @@ class Scope:
     ) -> TopicDefinition:
         """Create a topic of batches with this schema, pinned to the tenant; global without one.
 
-        Atomic and durable. If it is registered with the same metadata and partitions, and
-        `schema` is one of its versions, return it; SchemaConflictError, with what differs,
-        if it is not. `retention_seconds` in the metadata is the topic's retention by age.
-        UnsupportedTypeError for a column that cannot be, see `checked_schema`.
+        Atomic and durable. If the topic exists with the same metadata and partitions, and
+        `schema` is one of its versions, return it; otherwise SchemaConflictError, with the
+        differences. `retention_seconds` in the metadata is the topic's retention by age.
+        UnsupportedTypeError for a column that is not allowed, see `checked_schema`.
         """
         return self._catalogue.register(name, schema, metadata, partitions)
 
     def topic(self, name: AnyTopic) -> TopicDefinition:
-        """Return a topic that the tenant sees, as it is now."""
+        """Return a topic that the tenant sees, looked up again."""
         return self._catalogue.look_up(name)
 
     def topics(self) -> Sequence[TopicDefinition]:
         """Return the tenant's own topics and the global ones, in the order of creation.
 
-        Without those whose stored schema cannot be read: `topic` raises CorruptError for one.
+        Omits topics whose stored schema cannot be read: `topic` raises CorruptError for them.
         """
         return self._catalogue.list()
 
     def drop(self, topic: AnyTopic | UUID) -> None:
         """Remove a topic with everything in it, given by its name, definition or id.
 
-        Only the tenant's own; a global one in the global scope. InvalidError otherwise.
+        Only the tenant's own; in the global scope, a global one. InvalidError otherwise.
         """
         self._catalogue.drop(topic)
 
     def evolve(self, name: AnyTopic, schema: pa.Schema) -> TopicDefinition:
         """Add a version to the topic's schema; durable when this returns.
 
-        It has the columns of the newest, each of the same type or a wider number, and
-        after them columns that may be null. A version that there is already is no error;
-        anything else is SchemaConflictError, with what differs.
+        It must have the columns of the newest version, each with the same type or a wider
+        number type, followed only by nullable columns. Adding an existing version is no error;
+        anything else is SchemaConflictError, with the differences.
         """
         return self._catalogue.evolve(name, schema)
 
@@ -152,12 +152,12 @@ class Scope:
         key: str | None = None,
         **terms: Unpack[PublishTerms],
     ) -> Receipt:
-        """Append one record, the tenant's, and return as `append` does.
+        """Append one record of the tenant's, and return as `append` does.
 
-        A batch for a typed topic has exactly the names, types and nullability of one of
-        its versions, else SchemaMismatchError says what differs; dictionaries are decoded.
-        It has a row at least. TenantMismatchError for a definition of another tenant's
-        topic. Nothing is stored by whatever raises.
+        A batch for a typed topic must have exactly the names, types and nullability of one of
+        its versions, otherwise SchemaMismatchError has the differences; dictionaries are
+        decoded. It must have at least one row. TenantMismatchError for a definition of another
+        tenant's topic. If this raises, nothing is stored.
         """
         topic, ready, tenant = self._ready(name, value)
         if tenant is None:
@@ -223,15 +223,15 @@ class Scope:
         durable_only: bool = False,
         read_ahead: int | None = None,
     ) -> ScopedSubscription[Any]:
-        """Read what the tenant sees of a topic from `start` on, and go on as it grows.
+        """Read what the tenant sees of a topic from `start` on, and follow it as it grows.
 
-        Of a batch come the rows that match the predicate `where`, and nothing if none
-        does; it is parsed for the schema now, and a topic of events offers EVENT_COLUMNS.
-        With `consumer`, a partition starts at the cursor of that consumer of the
-        tenant's, and at `start` if it has none there, and the subscription can
-        `ack`: the consumer exists in the log, and holds retention back, from its first ack
-        on, or from `log.register`. Batches come in the newest version of the schema, or in
-        `version`, counted from 1. Everything else as `Log.subscribe`.
+        Of a batch, only rows that match the predicate `where` are returned, and nothing if none
+        does; it is parsed for the current schema, and topics of events offer EVENT_COLUMNS.
+        With `consumer`, a partition starts at the cursor of that consumer of the tenant, and at
+        `start` if it has none there, and the subscription can `ack`: the consumer exists in the
+        log, and holds back retention, from its first ack on, or from `log.register`. Batches
+        are returned in the newest version of the schema, or in `version`, counted from 1. All
+        else is as in `Log.subscribe`.
         """
         known = self._catalogue.look_up(name)
         visible = self._visible(known, where, version)
@@ -268,10 +268,10 @@ class Scope:
         where: str = "",
         version: int | None = None,
     ) -> Iterator[Delivered]:
-        """Yield what the tenant sees of the records from `start` on that there are now.
+        """Yield what the tenant sees of the current records from `start` on.
 
-        Ends there: nothing that comes later is waited for. Read a page at a time, one
-        partition after the other.
+        Does not wait for later records. Reads a page at a time, one partition after
+        another.
         `where` and `version` as for `subscribe`.
         """
         known = self._catalogue.look_up(name)
@@ -279,7 +279,7 @@ class Scope:
         return replayed(self._log, known, spans_of(self._log, known, start), visible)
 
     def consumers(self, name: AnyTopic) -> Sequence[ConsumerProgress]:
-        """Return how far the tenant's consumers of a topic have come.
+        """Return the progress of the tenant's consumers of a topic.
 
         Those with a cursor, and those with a live subscription of this log object.
         """
@@ -287,13 +287,13 @@ class Scope:
         return self._readers.progress(self._log, known.topic, self._tenant)
 
     def _ready(self, name: AnyTopic, value: Value) -> tuple[Topic, Value, Tenant | None]:
-        """Return what to append a value as: the topic, the value, and whose it is."""
+        """Return the topic, the value and the tenant for an append."""
         if isinstance(name, Topic | TopicDefinition) and name.tenant not in (None, self._tenant):
-            # Known from what the caller holds; nothing was looked up.
+            # Known from the argument alone; nothing was looked up.
             raise TenantMismatchError(name.name, name.tenant, self._tenant)
         known = self._catalogue.find(name)
         ready = self._checked(known, value) if known.is_typed else value
-        # In a topic of its own a record is the tenant's anyway, and plain terms are cheapest.
+        # In a tenant's own topic a record is the tenant's anyway, and omitting it is cheapest.
         return known.topic, ready, None if known.tenant is not None else self._tenant
 
     def _visible(self, known: TopicDefinition, where: str, version: int | None) -> VisibleRows:
@@ -304,7 +304,7 @@ class Scope:
 
     def _checked(self, known: TopicDefinition, value: Value) -> Value:
         if not isinstance(value, pa.RecordBatch):
-            return value  # The log says what kind of values the topic holds.
+            return value  # The log checks the kind of the value.
         check_structure(value)
         version = _version_for(known, value.schema)
         if version is None:

@@ -1,6 +1,6 @@
-"""Which Spark type each Arrow type of a typed topic becomes, without losing a value.
+"""Maps the Arrow types of typed topics to Spark types, without losing a value.
 
-Imports pyarrow alone; the Spark room uses it. The table is in docs/howto/typed-topics.md.
+Imports only pyarrow; the spark package uses it. The table is in docs/howto/typed-topics.md.
 """
 
 from collections.abc import Callable
@@ -15,16 +15,16 @@ from strandline.values.batches import check_content, check_schema, check_structu
 from strandline.values.names import check_text
 
 Refusal: TypeAlias = Callable[[str], UnsupportedTypeError]
-"""Makes the error for the column at hand, from the reason."""
+"""Makes the error for the current column, given a reason."""
 
 DECIMAL_DIGITS_MAX: Final = 38
-"""Of Spark's decimals."""
+"""The maximum for Spark's decimals."""
 
 _TIMESTAMP: Final = pa.timestamp("us", "UTC")
 
 
 class SparkType(NamedTuple):
-    """A type as Spark takes it from Arrow, and as Spark's DDL calls it."""
+    """A type in Arrow, as Spark accepts it, and in Spark's DDL."""
 
     arrow: pa.DataType
     ddl: str
@@ -36,7 +36,7 @@ class _Row(NamedTuple):
     note: str
 
 
-# What needs no parameter. The types of the right-hand side are those Spark gives and takes.
+# Types without parameters. The types on the right-hand side are those that Spark uses.
 _PLAIN: Final[dict[pa.DataType, SparkType]] = {
     pa.bool_(): SparkType(pa.bool_(), "boolean"),
     pa.int8(): SparkType(pa.int8(), "tinyint"),
@@ -57,7 +57,7 @@ _PLAIN: Final[dict[pa.DataType, SparkType]] = {
     pa.date32(): SparkType(pa.date32(), "date"),
     pa.date64(): SparkType(pa.date32(), "date"),
 }
-#: The numbers of those whose every value Spark holds.
+#: The ids of types whose every value Spark can hold.
 _ALWAYS_HELD: Final = frozenset(arrow.id for arrow in _PLAIN if arrow != pa.date64())
 
 _NOTES: Final[dict[pa.DataType, str]] = {
@@ -99,7 +99,7 @@ _REFUSED: Final[tuple[tuple[Callable[[pa.DataType], bool], str, str], ...]] = (
 
 
 def spark_type(arrow: pa.DataType, column: str = "") -> SparkType:
-    """Return what `arrow` is in Spark; UnsupportedTypeError, for `column`, if it is nothing."""
+    """Return `arrow` in Spark; UnsupportedTypeError, for `column`, if there is no such type."""
     check_schema(pa.schema([("", check_instance("arrow", arrow, pa.DataType))]))
     return _spark_type(arrow, check_text(column, "column"))
 
@@ -126,7 +126,7 @@ def _spark_type(arrow: pa.DataType, column: str) -> SparkType:
 
 
 def spark_schema(schema: pa.Schema) -> pa.Schema:
-    """Return the schema of the batches that Spark is given: every field may be null there."""
+    """Return the schema of the batches given to Spark, in which every field is nullable."""
     check_schema(check_instance("schema", schema, pa.Schema))
     return pa.schema(
         pa.field(field.name, spark_type(field.type, field.name).arrow) for field in schema
@@ -134,7 +134,7 @@ def spark_schema(schema: pa.Schema) -> pa.Schema:
 
 
 def spark_ddl(schema: pa.Schema) -> str:
-    """Return the schema as Spark's DDL has it."""
+    """Return the schema in Spark's DDL."""
     check_schema(check_instance("schema", schema, pa.Schema))
     return ", ".join(
         f"{_quoted(field.name)} {spark_type(field.type, field.name).ddl}" for field in schema
@@ -142,9 +142,9 @@ def spark_ddl(schema: pa.Schema) -> str:
 
 
 def spark_batch(batch: pa.RecordBatch, schema: pa.Schema | None = None) -> pa.RecordBatch:
-    """Return the rows as Spark takes them; `schema` is `spark_schema(batch.schema)`.
+    """Return the rows in the form that Spark accepts; `schema` is `spark_schema(batch.schema)`.
 
-    InvalidError for a value that Spark cannot hold, which `publish` lets into no typed
+    InvalidError for a value that Spark cannot hold, which `publish` accepts in no typed
     topic, and for a schema that is not this batch's.
     """
     check_structure(check_instance("batch", batch, pa.RecordBatch))
@@ -162,7 +162,7 @@ def spark_batch(batch: pa.RecordBatch, schema: pa.Schema | None = None) -> pa.Re
 
 
 def may_exceed_spark(arrow: pa.DataType) -> bool:
-    """Return whether a column of this type can hold a value that Spark cannot."""
+    """Whether a column of this type can hold a value that Spark cannot."""
     if arrow.id in _ALWAYS_HELD:
         return False
     if pa.types.is_timestamp(arrow):
@@ -173,7 +173,7 @@ def may_exceed_spark(arrow: pa.DataType) -> bool:
 
 
 def mapping_table() -> str:
-    """Return the table of the documentation."""
+    """Return the table for the documentation."""
     rows = [
         _Row(f"`{arrow}`", f"`{spark.ddl}`", _NOTES.get(arrow, ""))
         for arrow, spark in _PLAIN.items()

@@ -1,4 +1,4 @@
-"""History, then live, of what one scope sees."""
+"""A scope's subscription: older records, then live ones."""
 
 import threading
 from typing import TYPE_CHECKING, TypeVar
@@ -30,10 +30,9 @@ ItemT = TypeVar("ItemT", bound=Delivered | Marker)
 class ScopedSubscription(Stream[ItemT]):
     """A stream of what one tenant sees of a topic, in offset order within a partition.
 
-    A subscription reads every record in order, without a gap; only then it is decided
-    what of it is seen. What does not show is passed over, so offsets may skip. Behaves
-    as `Subscription` otherwise; a step that fails stays where it is, so that a repeat
-    meets the same record.
+    An underlying subscription reads every record in order, without a gap; what the tenant does
+    not see is skipped, so offsets may have gaps. Otherwise it behaves as `Subscription`; after
+    a failed step the next one meets the same record.
     """
 
     def __init__(
@@ -61,7 +60,7 @@ class ScopedSubscription(Stream[ItemT]):
 
     @property
     def assignment(self) -> Assignment:
-        """Which partitions it reads; they may be changed at any time, from any thread."""
+        """The partitions that it reads; any thread may change them at any time."""
         return self._inner.assignment
 
     def next(self, timeout_s: float | None = None) -> ItemT | None:
@@ -101,7 +100,7 @@ class ScopedSubscription(Stream[ItemT]):
             raise InvalidError("only a consumer acks, subscribe with consumer=")
         if not isinstance(delivered, DeliveredBatch | Record):
             raise InvalidError(
-                "delivered is what this subscription gave", type=type(delivered).__name__
+                "delivered must be from this subscription", type=type(delivered).__name__
             )
         return self._log.ack(
             self._topic,
@@ -127,14 +126,14 @@ class ScopedSubscription(Stream[ItemT]):
         return AsyncScopedSubscription(self)
 
     def _look(self) -> ItemT | None:
-        """Return what is seen of the item on its way, which has arrived then."""
+        """Return the visible part of the current item, and mark it as done."""
         item = self._on_its_way
         assert item is not None
         shown = item if isinstance(item, CaughtUp | FellBehind) else self._visible.of(item)
         self._on_its_way = None
         if self._reader is not None and isinstance(shown, DeliveredBatch | Record):
             self._reader.delivered[shown.partition] = shown.offset
-        return shown  # type: ignore[return-value] # Markers come only on request.
+        return shown  # type: ignore[return-value] # Markers are returned only on request.
 
     def _begin_step(self, timeout_s: float | None) -> float | None:
         checked_s = check_timeout(timeout_s)

@@ -1,4 +1,4 @@
-"""The later versions of every schema: records of an internal topic, folded as they come."""
+"""The later versions of all schemas: read from the records of an internal topic."""
 
 import base64
 import copy
@@ -20,11 +20,11 @@ _ADDED: Final = "schema.added"
 
 
 class SchemaVersions:
-    """What one log object knows of later versions. Thread-safe.
+    """A log object's cache of later versions. Thread-safe.
 
-    A version is there once its record is durable. Each was found to follow from the one
-    before it, and is stored at the offset up to which its registration had read: so no two
-    follow from the same one.
+    A version exists once its record is durable. Each was checked against the one before it, and
+    is stored with the expected offset at which that check was made: so no two versions have the
+    same predecessor.
     """
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class SchemaVersions:
         self._added: dict[UUID, list[pa.Schema | CorruptError]] = {}
 
     def known(self, topic: Topic) -> Sequence[pa.Schema]:
-        """Return the later versions that were read so far; CorruptError if one is unreadable."""
+        """Return the later versions read so far; CorruptError if one is unreadable."""
         with self._lock:
             added = tuple(self._added.get(topic.id, ()))
         for each in added:
@@ -42,7 +42,7 @@ class SchemaVersions:
         return added
 
     def catch_up(self, log: Log) -> Offset:
-        """Read what others have added, and return where the internal topic ends."""
+        """Read versions that others have added, and return where the internal topic ends."""
         try:
             internal = log.topic(SCHEMAS_TOPIC)
         except InvalidError:
@@ -54,7 +54,7 @@ class SchemaVersions:
             return self._next
 
     def add(self, log: Log, topic: Topic, schema: pa.Schema, end: Offset) -> bool:
-        """Add a version if nothing was added since the topic ended at `end`; say whether."""
+        """Add a version if none was added since the topic ended at `end`; return whether it was."""
         internal = log.create_topic(SCHEMAS_TOPIC, internal=True)
         content = base64.b64encode(packed(schema)).decode("ascii")
         event = Event(_ADDED, {"topic": str(topic.id), "schema": content})
@@ -72,12 +72,12 @@ class SchemaVersions:
         try:
             schemas.append(unpacked(base64.b64decode(added["schema"])))
         except CorruptError as error:
-            # Of this topic alone: the others' versions are folded on.
+            # Only this topic is affected: versions of the others are read on.
             schemas.append(error)
 
 
 def definition_of(log: Log, topic: TopicName) -> TopicDefinition:
-    """Return a topic with every version of its schema, as the log itself has it."""
+    """Return a topic with every version of its schema, read from the log."""
     definition = defined(log.describe_topic(topic))
     if not definition.is_typed:
         return definition

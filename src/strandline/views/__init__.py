@@ -1,12 +1,12 @@
-"""Views: state folded from records, that knows which offsets it has applied.
+"""Views: state folded from records, which knows the offsets that it has applied.
 
-Promises: an answer comes from a state that has caught up, or it is an error that names
-the partition, and "nothing" means not assigned; snapshot and tail make what a full replay
-makes; a snapshot that does not fit is not used; a publisher through a view gets
-the outcome of its record; no user code of one partition holds up readers of another.
+Promises: an answer comes from a state that has caught up, or is an error that names the
+partition, and a default answer means not assigned; snapshot plus tail give the same state as
+a full replay; a snapshot that does not match is not used; a publisher through a view gets the
+outcome of its record; user code of one partition does not delay readers of another.
 
-Does not promise an order across partitions, nor that `apply` runs once: after a restart
-it runs again for what the snapshot does not cover, on the state of that snapshot.
+Does not promise an order across partitions, nor that `apply` runs once: after a restart it
+runs again for records that the snapshot does not cover, on the state of that snapshot.
 """
 
 from strandline.views.async_view import AsyncLiveView, AsyncPendingView

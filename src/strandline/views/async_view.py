@@ -19,8 +19,8 @@ DefaultT = TypeVar("DefaultT")
 class AsyncLiveView(AsyncFace[LiveView[StateT]], Generic[StateT]):
     """A `LiveView` for an event loop: `async with LiveView(…) as view`.
 
-    What waits or reads the log is awaited; what answers from memory returns at once, after
-    one `apply` at most. A publication that is cancelled is stored or not, once.
+    Calls that wait or read the log are awaited; those that answer from memory return at once,
+    after at most one `apply`. A cancelled publication is stored once or not at all.
     """
 
     reconcile: Final = off_loop(LiveView[StateT].reconcile)
@@ -67,15 +67,15 @@ class AsyncLiveView(AsyncFace[LiveView[StateT]], Generic[StateT]):
         return self._blocking.applied(partition)
 
     def committed(self, partition: int) -> int:
-        """Return the last offset in the snapshot, after which a restart goes on; -1 if none."""
+        """Return the last offset in the snapshot, after which a restart continues; -1 if none."""
         return self._blocking.committed(partition)
 
     def is_ready(self, partition: int) -> bool:
-        """Return whether `read` would answer from a state."""
+        """Return whether `read` would answer from the state."""
         return self._blocking.is_ready(partition)
 
     def health(self) -> ViewHealth:
-        """Return how it is doing, without asking the log."""
+        """Return the view's health, without reading the log."""
         return self._blocking.health()
 
     async def wait_applied(
@@ -115,7 +115,7 @@ class AsyncPendingView(AsyncFace[PendingView[StateT]], Generic[StateT]):
         super().__init__(PendingView[StateT]() if blocking is None else blocking)
 
     def become(self, view: AsyncLiveView[StateT]) -> AsyncLiveView[StateT] | None:
-        """Answer as `view` from now on, and return the one before."""
+        """Forward to `view` from now on, and return the previous one."""
         before = self._blocking.become(view.blocking)
         return None if before is None else AsyncLiveView(before)
 

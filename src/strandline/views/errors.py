@@ -1,7 +1,7 @@
-"""What a view raises besides the errors of the log.
+"""Errors of views, besides those of the log.
 
 InvalidError
-└── RefusedError     fix the write: the view passed its record over
+└── RefusedError     fix the write: the view skipped its record
 FailedError
 └── StoppedError     fix .cause, then rebuild or reassign .partition
 """
@@ -12,15 +12,15 @@ from strandline.values import FailedError, InvalidError
 class RefusedError(InvalidError):
     """A record that breaks a rule of the view. Raise it in `apply` or `check`.
 
-    Raised in `apply`, before anything of the state is changed, the record is passed
-    over: it stays in the log, and every view of this version passes it over alike.
+    If raised in `apply`, before any change of the state, the record is skipped: it stays in
+    the log, and every view of this version skips it, too.
 
     See docs/reference/errors/RefusedError.md.
     """
 
 
 class StoppedError(FailedError):
-    """This partition of the view met `cause` at `offset`, and answers no more.
+    """This partition of the view failed with `cause` at `offset`, and answers no more.
 
     See docs/reference/errors/StoppedError.md.
     """

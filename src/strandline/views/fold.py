@@ -1,4 +1,4 @@
-"""One partition of a view: its state, how far it has come, and when it may be read."""
+"""One partition of a view: its state, its progress, and whether it can be read."""
 
 import asyncio
 import copy
@@ -30,7 +30,7 @@ from strandline.writes.watermark import Watermark
 
 
 class PoisonError(Exception):
-    """`apply` failed at `offset`. Never leaves the room."""
+    """`apply` failed at `offset`. Internal to this package."""
 
     def __init__(self, offset: int, cause: Exception) -> None:
         super().__init__(offset)
@@ -41,9 +41,9 @@ class PoisonError(Exception):
 class Fold(Generic[StateT]):
     """One assignment of one partition.
 
-    The pump's thread alone changes the state, `mark` and what is set aside. Invariant:
-    under the lock, the state is what the records before `mark.value` make, quarantined
-    and refused ones left out; it is answered from only when that reaches `target`.
+    Only the pump's thread changes the state, `mark` and the quarantined offsets. Invariant:
+    under the lock, the state is the result of the records before `mark.value`, without
+    quarantined and refused ones; queries are answered only after that reaches `target`.
     """
 
     def __init__(
@@ -57,13 +57,13 @@ class Fold(Generic[StateT]):
         self.outcomes: Final = Outcomes()
         self.quarantined: dict[int, str] = {}
         self.fault: StrandlineError | None = None
-        """Why it cannot be read at the moment."""
+        """Why the partition cannot be read at the moment."""
         self.ending: StrandlineError | None = None
-        """Why it goes no further."""
+        """Why it has stopped."""
         self.position: Position | None = None
-        """Where it was when it was last loaded or saved."""
+        """The position when it was last loaded or saved."""
         self.origin: int | None = None
-        """Where it has to begin again, whatever the snapshot says."""
+        """The offset from which it must start over, ignoring the snapshot."""
         self.is_released: bool = False
         self.is_loaded: bool = False
         self._view = view
@@ -81,7 +81,7 @@ class Fold(Generic[StateT]):
     # --- the pump's side ---
 
     def load(self, state: StateT, first: int, following: int, refused: Mapping[int, str]) -> None:
-        """Begin with this state, of the records from `first` on and before `following`."""
+        """Start with this state, made of the records from `first` on and before `following`."""
         with self._lock:
             self._state = state
             self.first = first
@@ -93,7 +93,7 @@ class Fold(Generic[StateT]):
         self.mark.wake_reached()
 
     def unload(self) -> None:
-        """Throw the state away, and be not ready until what was applied is applied again."""
+        """Drop the state, and be not ready until the same records are applied again."""
         with self._lock:
             self._is_ready = False
             self.is_loaded = False
@@ -106,7 +106,7 @@ class Fold(Generic[StateT]):
         wanted = page if self._screen is None else tuple(self._screen.sift(page))
         at = 0
         while at < len(page) and not self.is_released:
-            # A reader that waits is inside the turnstile, and goes first.
+            # A waiting reader holds the turnstile, and goes first.
             with self._turnstile:
                 pass
             with self._lock:
@@ -115,7 +115,7 @@ class Fold(Generic[StateT]):
         self.mark.wake_reached()
 
     def _apply_slice(self, page: Sequence[Record], wanted: Sequence[Outcome], at: int) -> int:
-        """Apply from `at` on until the page ends or a query waits, and return how far."""
+        """Apply from `at` on until the page ends or a query waits; return the next index."""
         mark, apply, outcomes, state = self.mark, self._view.apply, self.outcomes, self._state
         for read, record in zip(islice(page, at, None), islice(wanted, at, None), strict=True):
             offset = read.offset
@@ -140,38 +140,38 @@ class Fold(Generic[StateT]):
         return at
 
     def encoded(self) -> bytes:
-        """Return the state as the view encodes it. No lock: no other thread changes it."""
+        """Return the encoded state. Needs no lock: no other thread changes it."""
         encoded = self._view.encode(self._state)
         if isinstance(encoded, bytes):
             return encoded
-        raise InvalidError("encode returns bytes", type=type(encoded).__name__)
+        raise InvalidError("encode must return bytes", type=type(encoded).__name__)
 
     # --- the assigner's side ---
 
     @property
     def target(self) -> int | None:
-        """Up to where it has to apply to be ready; None while that is unknown."""
+        """The offset up to which it must apply to be ready; None while unknown."""
         return self._target
 
     def set_target(self, target: int) -> None:
-        """Be ready once everything before `target` is applied."""
+        """Become ready once everything before `target` is applied."""
         self._target = target
         self.end = max(self.end, target)
         self._settle()
 
     def clear_target(self) -> None:
-        """Be not ready until there is a new target."""
+        """Become not ready until there is a new target."""
         with self._lock:
             self._target = None
             self._is_ready = False
 
     def release(self) -> None:
-        """This partition is no longer assigned, or is assigned again."""
+        """Mark the fold as no longer assigned, or replaced by another one."""
         self.is_released = True
         self.mark.wake_all()
 
     def stop(self, ending: StrandlineError, *, answering: bool = False) -> None:
-        """Apply no more; unless `answering`, answer no more either."""
+        """Stop applying; unless `answering`, stop answering, too."""
         with self._lock:
             self.ending = ending
             self._is_answering = answering
@@ -188,7 +188,7 @@ class Fold(Generic[StateT]):
         return self._is_ready
 
     def read(self, query: Callable[[StateT], Any], min_offset: int | None) -> Any:
-        """Return what `query` makes of the state; NotReadyError, or why it has stopped."""
+        """Return the result of the query on the state; NotReadyError, or why it has stopped."""
         if not self._is_ready:
             raise self._not_ready(min_offset)
         with self._turnstile:
@@ -201,7 +201,7 @@ class Fold(Generic[StateT]):
                 return query(self._state)
 
     def health(self, committed: int) -> PartitionHealth:
-        """Return how it is doing."""
+        """Return its health."""
         readiness = Readiness.READY if self._is_ready else Readiness.NOT_READY
         if not self._is_answering:
             readiness = Readiness.STOPPED
@@ -217,9 +217,9 @@ class Fold(Generic[StateT]):
         )
 
     def wait(self, met: Callable[[], bool], following: int, deadline: float | None) -> bool:
-        """Return True once `met`; False at the deadline; raise if it can no longer be.
+        """Return True once `met`; False at the deadline; raise if it never can be.
 
-        `following` is the mark from which on it may be met.
+        It cannot be met before the mark reaches `following`.
         """
         waiter = ThreadWaiter(self._clock)
         with self.mark.awaited_by(waiter, following):
@@ -245,7 +245,7 @@ class Fold(Generic[StateT]):
         return True
 
     def check_going(self) -> None:
-        """Raise if it goes no further."""
+        """Raise if it has stopped or was released."""
         if self.ending is not None:
             raise copy.copy(self.ending)
         if self.is_released:
@@ -273,11 +273,11 @@ class Fold(Generic[StateT]):
 
 
 def view_screen(log: Log, topic: Topic, view: View[Any]) -> Screen | None:
-    """Return what picks the records of a view; None for all. PredicateError if it does not fit."""
+    """Return the screen for a view's predicate; None for all records. PredicateError if invalid."""
     check_dense(log, topic, "a view")
     where = check_text(view.where, "predicate")
     if not where.strip():
         return None
     found = log.describe_topic(topic)
-    # Of all times that a predicate could mean, this is the same at every replay.
+    # Of all times that a predicate could use, this one is the same at every replay.
     return screen_for(where, found.settings, found.created_at_us)

@@ -1,4 +1,4 @@
-"""One partition folded at once, by the caller, without a thread that follows it."""
+"""Folds one partition at once, in the caller's thread, without following it."""
 
 from dataclasses import dataclass
 from itertools import islice
@@ -18,24 +18,24 @@ _PAGE_RECORDS: Final = 1024
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """The state of a partition after it was folded: what a snapshot file has of it."""
+    """The state of a folded partition, as in a snapshot file."""
 
     partition: int
     #: The first offset that was not applied.
     end: int
     records: int
     quarantined: int
-    #: None if there was no record ever.
+    #: None if there never was a record.
     stored: tuple[Section, bytes] | None
 
 
 def folded(
     log: Log, topic: Topic, view: View[StateT], partition: int, *, quarantines: bool
 ) -> Folded:
-    """Fold what the partition holds now from its oldest record on, as a live view would.
+    """Fold the partition's current records, from the oldest one on, as a live view would.
 
-    The log allows consuming: what was folded is durable then. StoppedError at a record
-    that `apply` fails on, unless it is put into quarantine.
+    The log must allow consuming, so that the folded records are durable then. StoppedError
+    at a record on which `apply` fails, unless it is quarantined.
     """
     saving = Saving(log, topic, view, None, SystemClock(), interval_s=1.0)
     fold = Fold(view, partition, SystemClock(), view_screen(log, topic, view))
@@ -52,7 +52,7 @@ def folded(
             fold.quarantined[poison.offset] = f"{type(poison.cause).__qualname__}: {poison.cause}"
         else:
             continue
-        # Half of a record may have been applied, and there is no way back.
+        # A part of the record may have been applied, and that cannot be undone.
         fold.unload()
         saving.load(fold)
     following = fold.mark.value

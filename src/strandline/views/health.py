@@ -1,4 +1,4 @@
-"""How a view is doing, at one moment."""
+"""A view's health at one moment."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from strandline.values import StrandlineError
 
 
 class Readiness(StrEnum):
-    """What a partition answers."""
+    """Whether a partition answers."""
 
     NOT_READY = "not ready"
     READY = "ready"
@@ -17,27 +17,27 @@ class Readiness(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PartitionHealth:
-    """One assigned partition. Does not read the log: `end` is what was last seen."""
+    """One assigned partition. Does not read the log: `end` is the last known end."""
 
     readiness: Readiness
     first: int
-    """The oldest offset that the state was folded from; above 0 where the topic was trimmed."""
+    """The oldest offset in the state; above 0 if the topic was trimmed."""
     applied: int
-    """The last offset applied; -1 if none is."""
+    """The last offset applied; -1 if there is none."""
     committed: int
     """The last offset in the snapshot; -1 if there is none."""
     target: int | None
-    """Up to where it has to read to be ready; None as long as that is unknown."""
+    """The offset up to which it must read to be ready; None while unknown."""
     end: int
     """The last known end of the partition."""
     quarantined: Mapping[int, str]
-    """Offset to reason, for each record that was set aside."""
+    """For each quarantined record: its offset, and the reason."""
     fault: StrandlineError | None
     """Why it cannot be read at the moment, or why it has stopped."""
 
     @property
     def lag(self) -> int:
-        """How many records it is behind what was last seen."""
+        """How many records it is behind the last known end."""
         return max(0, self.end - self.applied - 1)
 
 
@@ -46,16 +46,16 @@ class ViewHealth:
     """A whole view."""
 
     is_running: bool
-    """Whether its pump works, or will with the first assignment."""
+    """Whether its pump is running, or will start with the first assignment."""
     cause: BaseException | None
-    """What ended the pump, unless it was closed."""
+    """The error that ended the pump, unless it was closed."""
     snapshot_fault: BaseException | None
-    """Why the latest snapshot could not be read or written; tried again by itself."""
+    """Why the latest snapshot could not be read or written; retried automatically."""
     partitions: Mapping[int, PartitionHealth]
 
     @property
     def is_healthy(self) -> bool:
-        """Whether it runs, and each partition answers and has nothing set aside."""
+        """Whether it runs, and each partition answers and has no quarantined record."""
         return (
             self.is_running
             and self.snapshot_fault is None

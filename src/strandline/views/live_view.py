@@ -1,4 +1,4 @@
-"""A view over a topic, kept up to date, that answers only what it knows."""
+"""A view over a topic, kept up to date; it answers only from a state that has caught up."""
 
 import contextlib
 import os
@@ -52,10 +52,10 @@ if TYPE_CHECKING:
     from strandline.views import AsyncLiveView
 
 CLOSE_TIMEOUT_S: Final = 60.0
-"""How long a close waits for a pump by default."""
+"""How long closing waits for the pump by default."""
 
 _NO_OFFSET: Final = sys.maxsize
-"""Becoming ready wakes all waiters; a wake-up for each page would only slow the pump."""
+"""Only becoming ready wakes these waiters; a wake-up per page would slow the pump."""
 
 AnswerT = TypeVar("AnswerT")
 DefaultT = TypeVar("DefaultT")
@@ -64,15 +64,15 @@ DefaultT = TypeVar("DefaultT")
 class LiveView(Generic[StateT]):
     """A `View` over one topic, with nothing assigned until `reconcile`.
 
-    Three answers: a partition that is not assigned is a definite nothing; one that has
-    not caught up is NotReadyError, to be retried; a ready one answers. A partition
+    `read` has three outcomes: the default for a partition that is not assigned, NotReadyError,
+    to be retried, for one that has not caught up, and an answer from a ready one. A partition
     that has stopped raises StoppedError, and a view whose pump has ended ClosedError.
 
-    With `snapshot`, the path of a file of its own, it is saved every
-    `snapshot_interval_s` and by `close`, and a later one goes on from there. `poison`
-    says what to do with a record that `apply` fails on: "stop" its partition, or
-    "quarantine" it and go on. Any call may be made from any thread. `async with` gives an
-    `AsyncLiveView` over this one; opening reads the snapshot, before that.
+    With `snapshot`, the path of a file of its own, it is saved every `snapshot_interval_s` and
+    by `close`, and a later view continues from there. `poison` decides about a record on which
+    `apply` fails: "stop" its partition, or "quarantine" the record and continue. Any thread may
+    make any call. `async with` gives an `AsyncLiveView` over this one; the snapshot is read
+    before, on opening.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class LiveView(Generic[StateT]):
         check_view(view)
         check_poison(poison)
         if snapshot is not None and not view.has_snapshots:
-            raise InvalidError("a view with snapshots has encode and decode", view=view.name)
+            raise InvalidError("a view with snapshots needs encode and decode", view=view.name)
         if not isinstance(view.version, int):
             raise InvalidError("the version of a view is a whole number", version=view.version)
         snapshot_interval_s = check_seconds(
@@ -99,7 +99,7 @@ class LiveView(Generic[StateT]):
         )
         self._log = log = log.blocking if isinstance(log, AsyncLog) else log
         self.topic: Final = log.topic(topic)
-        """What it is a view of."""
+        """The topic of the view."""
         self._settings = log.describe_topic(self.topic).settings
         self._view = view
         self._screen = view_screen(log, self.topic, view)
@@ -123,11 +123,11 @@ class LiveView(Generic[StateT]):
         self._reconciling = threading.Lock()
         self._folds: Mapping[int, Fold[StateT]] = {}
         self._turn = 0
-        #: Whether all partitions were asked for.
+        #: Whether all partitions were requested.
         self._is_whole = False
         self._counted_at = self._clock.monotonic()
         self._pid = os.getpid()
-        # On another thread: the thread that runs the collector may hold a lock of the log.
+        # On another thread: the thread that runs the garbage collector may hold a lock of the log.
         stop = partial(self._pump.stop, save=False)
         self._finalizer = weakref.finalize(self, self._clock.call_later, 0.0, stop)
         self._finalizer.atexit = False
@@ -135,11 +135,11 @@ class LiveView(Generic[StateT]):
     # --- assignment ---
 
     def reconcile(self, partitions: Iterable[int]) -> None:
-        """Have exactly these partitions assigned.
+        """Assign exactly these partitions.
 
-        New ones are folded from their snapshot on, and ready once they have applied what
-        they hold now; those that are given up lose their state; others are untouched.
-        If these are all, partitions that are added to the topic are assigned as well.
+        New ones are folded from their snapshot on, and ready once they have applied their
+        current records; released ones lose their state; others are unchanged. If these are all
+        partitions, ones added to the topic later are assigned as well.
         """
         wanted = {int(self._place(each)) for each in check_items("partitions", partitions)}
         with self._reconciling:
@@ -163,12 +163,12 @@ class LiveView(Generic[StateT]):
         return [Partition(p) for p in sorted(self._folds)]
 
     def rebuild(self, partitions: Iterable[int] | None = None) -> None:
-        """Drop states and snapshots, and fold again from the oldest record kept.
+        """Drop states and snapshots, and fold again from the oldest stored record.
 
-        Of all assigned partitions, or of these; a partition that had stopped starts
-        again, and what was quarantined is tried again. Returns when the snapshots are
-        gone. UnavailableError if they cannot be removed: the fold has begun again, but a
-        restart might still find them.
+        For all assigned partitions, or for these; a stopped partition starts again, and
+        quarantined records are tried again. Returns when the snapshots are removed.
+        UnavailableError if they cannot be: folding has started over, but a restart might
+        still find them.
         """
         given = None if partitions is None else check_items("partitions", partitions)
         with self._reconciling:
@@ -217,9 +217,9 @@ class LiveView(Generic[StateT]):
     ) -> Any:
         """Return `query(state)` of a ready partition, and `default` if it is not assigned.
 
-        NotReadyError if it has not caught up, or has not applied `min_offset`. Waits for
-        one `apply` at most. While the query runs nothing is applied to this partition; it
-        changes nothing, and returns nothing that `apply` changes later.
+        NotReadyError if it has not caught up, or has not applied `min_offset`. Waits for at
+        most one `apply`. Nothing is applied to this partition while the query runs; the query
+        must change nothing, and return nothing that `apply` changes later.
         """
         if not callable(query):
             raise InvalidError("a query is a function of the state", type=type(query).__name__)
@@ -241,16 +241,16 @@ class LiveView(Generic[StateT]):
         return -1 if fold is None else fold.mark.value - 1
 
     def committed(self, partition: int) -> int:
-        """Return the last offset in the snapshot, after which a restart goes on; -1 if none."""
+        """Return the last offset in the snapshot, after which a restart continues; -1 if none."""
         return self._saving.committed(self._place(partition))
 
     def is_ready(self, partition: int) -> bool:
-        """Return whether `read` would answer from a state."""
+        """Return whether `read` would answer from the state."""
         fold = self._folds.get(self._place(partition))
         return fold is not None and fold.is_ready
 
     def lag(self) -> Mapping[Partition, int]:
-        """Return for each assigned partition how many records the log has beyond `applied`."""
+        """Return for each assigned partition the number of records beyond `applied`."""
         return {
             Partition(p): max(0, self._log.marks(self.topic, p).high - fold.mark.value)
             for p, fold in sorted(self._folds.items())
@@ -280,11 +280,11 @@ class LiveView(Generic[StateT]):
     # --- waiting ---
 
     def wait_applied(self, partition: int, offset: int, timeout_s: float | None = None) -> None:
-        """Return once the record at `offset` is applied: what was written is visible then.
+        """Return once the record at `offset` is applied, so that reads see it.
 
-        NotReadyError when the time is up; at once InvalidError if the partition is not
-        assigned, StoppedError or ClosedError if it goes no further, and UnavailableError
-        if it is given up meanwhile.
+        NotReadyError when the time is up. Raises at once: InvalidError if the partition is
+        not assigned, and StoppedError or ClosedError if it has stopped. UnavailableError if
+        it is released meanwhile.
         """
         fold, offset = self._assigned(partition), check_whole("offset", offset, -1)
         if not fold.wait(
@@ -327,13 +327,12 @@ class LiveView(Generic[StateT]):
     ) -> Publication:
         """Append to the topic, and return once this view has applied the record.
 
-        Options are those of the log's `append`; a record that could go anywhere goes to
-        an assigned partition. Raises, before anything is stored: RefusedError if `check`
-        refuses the value; InvalidError if its partition is not assigned; StoppedError or
-        ClosedError if it would not be applied; and what `append` raises. Afterwards,
-        with the record in the log: RefusedError if `apply` passed it over, StoppedError if
-        it was poison, UnavailableError if it was not applied in time, or the partition
-        was given up.
+        Options are those of the log's `append`; a record without a determined partition goes
+        to an assigned one. Raises, before anything is stored: RefusedError if `check` refuses
+        the value; InvalidError if its partition is not assigned; StoppedError or ClosedError
+        if it would not be applied; and the errors of `append`. Raises when the record is
+        stored: RefusedError if `apply` skipped it, StoppedError if `apply` failed on it,
+        UnavailableError if it was not applied in time, or the partition was released.
         """
         fold = self._fold_for(value, options)
         timeout_s = check_seconds("timeout_s", timeout_s)
@@ -363,20 +362,20 @@ class LiveView(Generic[StateT]):
     # --- keeping and ending ---
 
     def save(self) -> None:
-        """Write a snapshot now, if anything has advanced. UnavailableError if it fails."""
+        """Write a snapshot now, if any partition has advanced. UnavailableError if it fails."""
         self._check_open()
         self._finish(self._pump.request(self._pump.save))
         if (fault := self._saving.save_fault) is not None:
             raise UnavailableError("the snapshot could not be written") from fault
 
     def close(self, *, save: bool = True, timeout_s: float | None = None) -> None:
-        """End the pump, after a last snapshot if `save`. May be repeated.
+        """Stop the pump, after a last snapshot if `save`. May be repeated.
 
-        Ready partitions go on answering from what was applied. A snapshot that cannot be
-        written loses nothing, since a restart replays what it lacks: it is logged, as WARNING,
+        Ready partitions continue to answer from their last state. A snapshot that cannot be
+        written loses nothing, since a restart replays what it lacks: it is logged as WARNING,
         shown by `health()`, and not raised; call `save` before to have it raised.
-        UnavailableError if the pump has not ended in `timeout_s`, or in CLOSE_TIMEOUT_S
-        without it.
+        UnavailableError if the pump has not ended within `timeout_s`, by default
+        CLOSE_TIMEOUT_S.
         """
         check_flag("save", save)
         timeout_s = check_timeout(timeout_s)
@@ -416,7 +415,7 @@ class LiveView(Generic[StateT]):
     # --- inside ---
 
     def _fold_for(self, value: Value, options: AppendOptions) -> Fold[StateT]:
-        """Settle the partition, and refuse what would not be applied."""
+        """Return the record's fold; raise if the record would not be applied."""
         self._check_open()
         partition = settled_partition(value, options, self._routing_count())
         if partition is None:
@@ -427,7 +426,7 @@ class LiveView(Generic[StateT]):
         fold = self._assigned(partition)
         fold.check_going()
         if fold.is_ready:
-            # It may have begun a replay meanwhile; then apply alone decides.
+            # It may have started a replay meanwhile; then only `apply` decides.
             with contextlib.suppress(NotReadyError):
                 fold.read(lambda state: self._view.check(state, value), None)
         return fold
@@ -446,7 +445,7 @@ class LiveView(Generic[StateT]):
         return fold
 
     def _routing_count(self) -> int:
-        """Return the count by which values are routed now."""
+        """Return the current partition count used for routing."""
         if self._clock.monotonic() >= self._counted_at + ROUTE_CHECK_S:
             self._count_partitions()
         return self._settings.routing_partitions(self._clock.now_us())
@@ -485,15 +484,15 @@ class LiveView(Generic[StateT]):
 
 
 def _follow_added(view: "weakref.ref[LiveView[Any]]") -> None:
-    # The pump must not keep a view alive that no caller refers to.
+    # The pump must not keep a view without references alive.
     if (found := view()) is not None:
         with contextlib.suppress(UnavailableError, ClosedError):
             found._follow_added()  # noqa: SLF001 - A part of it.
 
 
 def forked() -> ClosedError:
-    """Return the error of the child of a fork."""
-    return ClosedError("a view is not carried over a fork, open it again")
+    """Return the error for a forked child."""
+    return ClosedError("a view cannot be used after a fork, open it again")
 
 
 def check_poison(poison: str) -> None:

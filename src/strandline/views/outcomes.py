@@ -1,4 +1,4 @@
-"""What `apply` returned, kept for the publisher of the record."""
+"""Results of `apply`, kept for the publishers of the records."""
 
 import threading
 from collections.abc import Iterator
@@ -12,29 +12,29 @@ REFUSALS_KEPT: Final = 1_024
 
 
 class Outcomes:
-    """The outcomes of one partition, kept only while a publisher waits for it.
+    """The results for one partition, kept only while a publisher waits for one.
 
-    The pump notes, publishers take. Invariant: a publisher is entered, with the next
-    offset to apply as its floor, before its append; so its record lies at or above its
-    floor, and is not applied without the outcome being noted.
+    The pump adds them, publishers take them. Invariant: a publisher registers, with the next
+    offset to apply as its floor, before its append; so its record lies at or above its floor,
+    and is not applied without its result being kept.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self.floors: list[int] = []
-        """The floors of the present publishers."""
+        """The floors of the current publishers."""
         self.refused: dict[int, str] = {}
         """Offset to reason, the latest last."""
         self._results: dict[int, Any] = {}
 
     def note(self, offset: int, result: Any) -> None:
-        """Keep what `apply` returned, if it may be wanted."""
+        """Keep a result of `apply`, if a publisher may want it."""
         with self._lock:
             if self.floors and offset >= min(self.floors):
                 self._results[offset] = result
 
     def refuse(self, offset: int, reason: str) -> None:
-        """Note that the record was passed over."""
+        """Record that the view skipped the record."""
         with self._lock:
             self.refused[offset] = reason
             if len(self.refused) > REFUSALS_KEPT:
@@ -56,9 +56,9 @@ class Outcomes:
                     self._drop_below(min(self.floors, default=None))
 
     def take(self, partition: int, offset: int, quarantined: str | None) -> Any:
-        """Return what `apply` returned for the record; None if it was applied before.
+        """Return the result of `apply` for the record; None if it was applied before.
 
-        RefusedError if it was passed over or set aside.
+        RefusedError if it was skipped or quarantined.
         """
         with self._lock:
             result = self._results.pop(offset, None)
@@ -66,14 +66,14 @@ class Outcomes:
         if reason is None:
             return result
         raise RefusedError(
-            "the view passed this record over, it stays in the log",
+            "the view skipped this record, it stays in the log",
             partition=partition,
             offset=offset,
             reason=reason,
         ) from (result if isinstance(result, RefusedError) else None)
 
     def _drop_below(self, floor: int | None) -> None:
-        """Others' records were noted too, and would add up while publishers overlap."""
+        """Drop results of other records, which would accumulate while publishers overlap."""
         if floor is None:
             self._results.clear()
             return

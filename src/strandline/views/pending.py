@@ -1,4 +1,4 @@
-"""The place of a view that is not there yet."""
+"""A placeholder for a view that does not exist yet."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, Unpack
@@ -15,11 +15,11 @@ _NO_PARTITION = -1
 
 
 class PendingView(Generic[StateT]):
-    """Answers NotReadyError to everything, writes included, until `become`.
+    """Raises NotReadyError for everything, writes included, until `become`.
 
-    From then on each call goes to the view it was given last, so that nothing is taken
-    and lost during a start, and a view can be replaced while it is in use. A call that
-    names no partition gives NotReadyError with the partition -1.
+    After that each call goes to the view that was set last, so that no write is accepted and
+    lost during a start, and a view can be replaced while it is in use. In calls that name no
+    partition, NotReadyError has the partition -1.
     """
 
     def __init__(self) -> None:
@@ -29,7 +29,7 @@ class PendingView(Generic[StateT]):
         return prompt_text("PendingView", self._view)
 
     def become(self, view: LiveView[StateT]) -> LiveView[StateT] | None:
-        """Answer as `view` from now on, and return the one before."""
+        """Forward to `view` from now on, and return the previous one."""
         before, self._view = self._view, view
         return before
 
@@ -104,7 +104,7 @@ class PendingView(Generic[StateT]):
         self._there().save()
 
     def _there(self, partition: int = _NO_PARTITION) -> LiveView[StateT]:
-        # Taken once for each call, so that a call meets one view throughout.
+        # Read once for each call, so that a call uses one view throughout.
         view = self._view
         if view is None:
             raise NotReadyError(partition)

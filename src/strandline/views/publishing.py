@@ -1,4 +1,4 @@
-"""A write that returns when the view has applied it."""
+"""Publishing: a write that returns when the view has applied it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +15,7 @@ PUBLISH_TIMEOUT_S: Final = 120.0
 
 
 class AppendOptions(WriteTerms, total=False):
-    """Those of the log's `append`."""
+    """Options of the log's `append`."""
 
     key: str | None
     tenant: str | None
@@ -23,7 +23,7 @@ class AppendOptions(WriteTerms, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """A record that is in the log and in this view."""
+    """A record that is in the log and applied to this view."""
 
     receipt: Receipt
     outcome: Any
@@ -31,7 +31,7 @@ class Publication:
 
 
 def settled_partition(value: Value, options: AppendOptions, count: int) -> int | None:
-    """Return where `append` would put the record; None if any partition will do."""
+    """Return the partition that `append` would choose; None if any partition will do."""
     if (partition := options.get("partition")) is not None:
         return partition
     own = value.key if isinstance(value, Event) else None
@@ -43,19 +43,19 @@ def settled_partition(value: Value, options: AppendOptions, count: int) -> int |
 
 @contextmanager
 def adding_position(receipt: Receipt) -> Iterator[None]:
-    """Add the record's place to the error, if its partition is unassigned meanwhile."""
+    """Add the record's position to the error, if its partition is released meanwhile."""
     try:
         yield
     except UnavailableError as error:
         raise UnavailableError(
-            "the record is stored, but this view has given its partition up",
+            "the record is stored, but this view has released its partition",
             partition=receipt.partition,
             offset=receipt.offset,
         ) from error
 
 
 def publication(fold: Fold[Any], receipt: Receipt, *, is_applied: bool) -> Publication:
-    """Return the outcome of the record; raise if the view did not take it."""
+    """Return the outcome of the record; raise if the view did not apply it."""
     offset = receipt.offset
     if not is_applied:
         raise UnavailableError(

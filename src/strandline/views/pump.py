@@ -1,4 +1,4 @@
-"""The thread of a view: reads pages, has them applied, writes snapshots."""
+"""A view's background thread: reads pages, has them applied, writes snapshots."""
 
 import contextlib
 import logging
@@ -40,7 +40,7 @@ def _closed() -> ClosedError:
 
 
 class Request:
-    """Something for the pump's thread to do."""
+    """An action for the pump's thread."""
 
     def __init__(self, action: Callable[[], None]) -> None:
         self.action = action
@@ -67,7 +67,7 @@ class Request:
 class Pump(Generic[StateT]):
     """Keeps the folds of one view up to date.
 
-    Everything without a note is for the pump's own thread alone.
+    Members without a comment are for the pump's own thread only.
     """
 
     def __init__(
@@ -97,25 +97,25 @@ class Pump(Generic[StateT]):
         self._entered: deque[Fold[StateT]] = deque()
         self._to_open: deque[Fold[StateT]] = deque()
         self._thread: threading.Thread | None = None
-        #: Stands for the thread that does the work; any other one ends.
+        #: Identifies the thread that does the work; any other one ends.
         self._serving: object | None = None
         self._lock = threading.Lock()
         self._is_stopping = False
         self._saves_last = False
         self.cause: BaseException | None = None
-        """What ended it, unless it was closed."""
+        """The error that ended it, unless it was closed."""
         self.is_over: bool = False
 
     # --- for any thread ---
 
     @property
     def is_running(self) -> bool:
-        """Whether it works, or will when it has something to do."""
+        """Whether it is running, or will start when it has something to do."""
         thread = self._thread
         return not self.is_over and not self._is_stopping and (not thread or thread.is_alive())
 
     def enter(self, folds: Collection[Fold[StateT]]) -> None:
-        """Keep these folds up to date too, until they are no longer assigned."""
+        """Keep these folds up to date, too, until they are no longer assigned."""
         with self._lock:
             if not self.is_over:
                 self._entered.extend(folds)
@@ -126,7 +126,7 @@ class Pump(Generic[StateT]):
             self._wake()
 
     def request(self, action: Callable[[], None]) -> Request:
-        """Have `action` run between two pages."""
+        """Run `action` on the pump's thread, between two pages."""
         request = Request(action)
         with self._lock:
             if self.is_over or self._is_stopping:
@@ -142,7 +142,7 @@ class Pump(Generic[StateT]):
             self._watch.wake()
 
     def stop(self, *, save: bool) -> None:
-        """End soon, after a last snapshot if `save`."""
+        """Stop soon, after a last snapshot if `save`."""
         with self._lock:
             self._saves_last = save
             self._is_stopping = True
@@ -153,7 +153,7 @@ class Pump(Generic[StateT]):
             self._watch.close()
 
     def join(self, timeout_s: float | None) -> bool:
-        """Return whether it has ended within the time, unless the pump itself calls."""
+        """Return whether it has ended within the time; True if called by the pump itself."""
         thread = self._thread
         if thread is None or thread is threading.current_thread():
             return True
@@ -175,7 +175,7 @@ class Pump(Generic[StateT]):
             self._thread, self._serving = thread, serving
             start_thread(thread)
         except BaseException:
-            # Interrupted, it may have started or not: the next one takes its place.
+            # Interrupted, the thread may have started or not: the next one replaces it.
             self._thread = self._serving = None
             raise
 
@@ -244,19 +244,19 @@ class Pump(Generic[StateT]):
                 self.set_target(fold)
 
     def set_target(self, fold: Fold[StateT]) -> None:
-        """Read where the partition ends, which is how far the fold has to come. Any thread."""
+        """Read the partition's end, up to which the fold must apply. From any thread."""
         try:
             fold.set_target(self._log.marks(self._topic, fold.partition).high)
         except ClosedError:
             raise
         except StrandlineError as error:
-            # Unknown, so not ready; read again at each poll.
+            # Unknown, so the fold is not ready; each poll tries again.
             fold.fault = error
 
     # --- from an assignment to a cursor ---
 
     def _open_entered(self) -> None:
-        # Invariant: a fold is always in one of the three, so that an end reaches it.
+        # Invariant: a fold is always in one of the three collections, so that stopping reaches it.
         while self._entered:
             self._to_open.append(self._entered[0])
             self._entered.popleft()
@@ -269,7 +269,7 @@ class Pump(Generic[StateT]):
             self._saving.release()
 
     def _open(self, fold: Fold[StateT]) -> bool:
-        """Set the fold's state and cursor; False if that has to wait."""
+        """Set the fold's state and cursor; False if that must wait."""
         place = self._place(fold)
         earlier = self._served.pop(fold.partition, None)
         if earlier is not None:
@@ -294,7 +294,7 @@ class Pump(Generic[StateT]):
         return True
 
     def save(self) -> None:
-        """Snapshot what has advanced; what the log has lost is folded again."""
+        """Save what has advanced; fold again where the log has lost records."""
         for fold in self._saving.save(tuple(self._served.values())):
             fold.clear_target()
             self.reopen(fold)
@@ -313,7 +313,7 @@ class Pump(Generic[StateT]):
             )
 
     def reopen(self, fold: Fold[StateT]) -> None:
-        """Fold again from the snapshot, or from the oldest record kept."""
+        """Fold again from the snapshot, or from the oldest stored record."""
         fold.unload()
         self._to_open.append(fold)
         self._served.pop(fold.partition, None)
@@ -342,7 +342,7 @@ class Pump(Generic[StateT]):
         try:
             self._advance(cursor, fold)
         except UnavailableError as error:
-            # It stays out of the queue, so that others are served until the next poll.
+            # Not queued: other partitions are served until the next poll.
             fold.fault = error
         except TrimmedError as error:
             fold.origin = error.oldest
@@ -371,7 +371,7 @@ class Pump(Generic[StateT]):
         for offset in range(cursor.next, fold.mark.value):
             cursor.deliver(offset)
         if len(self._cursors) > 1:
-            # A partition that never runs dry must not keep the hints of others from being taken.
+            # A partition that never runs out of records must not delay other partitions' hints.
             self._wait_for_hints(0.0)
 
     def _set_aside(self, fold: Fold[StateT], poison: PoisonError) -> None:

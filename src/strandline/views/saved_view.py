@@ -1,4 +1,4 @@
-"""What a view has saved, to be examined without running the view."""
+"""A view's snapshot, read without running the view."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,15 +18,15 @@ class SavedPartition:
     """One partition in a snapshot."""
 
     position: Position
-    """The first offset that was not applied, and its history: `log.resolve` checks it."""
+    """The first offset not applied, with its epoch: `log.resolve` checks it."""
     first: int
-    """The oldest offset that the state was folded from; above 0 where the topic was trimmed."""
+    """The oldest offset in the state; above 0 if the topic was trimmed."""
     quarantined: Mapping[int, str]
-    """Offset to reason, for each record that was set aside."""
+    """For each quarantined record: its offset, and the reason."""
     refused: Mapping[int, str]
-    """Offset to reason, for the latest records that `apply` passed over."""
+    """For the latest records that `apply` refused: their offsets, and the reasons."""
     encoded: bytes
-    """The state, as `encode` of the view made it."""
+    """The state, encoded by the view."""
 
     @property
     def applied(self) -> int:
@@ -42,14 +42,14 @@ class SavedView(Generic[StateT]):
     log_id: UUID
     topic_id: UUID
     topic_partitions: int
-    """How many partitions the topic has."""
+    """The number of the topic's partitions."""
     partitions: Mapping[int, SavedPartition]
-    """Those that are in the snapshot, ascending."""
+    """The partitions in the snapshot, ascending."""
 
     def state(self, partition: int) -> StateT:
-        """Return the state of a partition, decoded again by each call.
+        """Return the state of a partition; each call decodes it again.
 
-        InvalidError if it is not in the snapshot; CorruptError if `decode` fails.
+        InvalidError if the partition is not in the snapshot; CorruptError if `decode` fails.
         """
         saved = self.partitions.get(check_whole("partition", partition))
         if saved is None:
@@ -62,7 +62,7 @@ class SavedView(Generic[StateT]):
             return self.view.decode(saved.encoded)
         except Exception as error:
             raise CorruptError(
-                "the view cannot decode this state, remove the snapshot to have it folded again",
+                "the view cannot decode this state, remove the snapshot to fold again",
                 file=None,
                 position=None,
                 partition=partition,
@@ -74,9 +74,9 @@ def load_snapshot(
 ) -> SavedView[StateT]:
     """Return what a view has saved at `path`. Changes nothing, and needs no log.
 
-    InvalidError if there is no file, or it is of another view or version; CorruptError if
-    it is damaged; UnavailableError if it cannot be read. Whether it still fits the log is
-    not checked: see `log.resolve(saved.partitions[n].position)`.
+    InvalidError if there is no file, or it belongs to another view or version; CorruptError if
+    it is damaged; UnavailableError if it cannot be read. Does not check that it still matches
+    the log: use `log.resolve(saved.partitions[n].position)`.
     """
     check_view(view)
     file = check_path("path", path)
@@ -88,7 +88,7 @@ def load_snapshot(
         raise UnavailableError("the snapshot cannot be read", file=file) from error
     if (binding.view, binding.version) != (view.name, view.version):
         raise InvalidError(
-            "this is the snapshot of another view, pass that one",
+            "this is the snapshot of another view, pass the view that made it",
             file=file,
             view=binding.view,
             version=binding.version,

@@ -1,4 +1,4 @@
-"""From folds to the snapshot file and back; the one place where resuming is decided."""
+"""Saves folds to the snapshot file and loads them; the only place that decides on resuming."""
 
 import contextlib
 from collections.abc import Iterable
@@ -20,11 +20,11 @@ from strandline.views.snapshot import Section, SnapshotFile
 from strandline.views.view import StateT, View
 
 SNAPSHOT_INTERVAL_S: Final = 60.0
-"""How often a view that has advanced is snapshotted by default."""
+"""How often a snapshot of a view that has advanced is written by default."""
 
 
 class Saving(Generic[StateT]):
-    """Loads and saves folds. For the pump's thread alone, but for what is noted."""
+    """Loads and saves folds. For the pump's thread only, except where noted."""
 
     def __init__(
         self,
@@ -44,14 +44,14 @@ class Saving(Generic[StateT]):
         self._interval_s = interval_s
         self._decode_fault: BaseException | None = None
         self.save_fault: BaseException | None = None
-        """Why the latest save failed, in part or as a whole."""
+        """Why the latest save failed, partly or completely."""
         self.due_at: float = float("inf") if snapshots is None else clock.monotonic() + interval_s
 
     # --- for any thread ---
 
     @property
     def fault(self) -> BaseException | None:
-        """Why the snapshot could not be read or written, until one is written."""
+        """Why the snapshot could not be read or written; reset once one is written."""
         if self._snapshots is None:
             return None
         return self.save_fault or self._decode_fault or self._snapshots.fault
@@ -65,14 +65,14 @@ class Saving(Generic[StateT]):
     def load(self, fold: Fold[StateT]) -> None:
         """Set the fold's state from the snapshot, or to the initial one.
 
-        UnavailableError if the log cannot be read just now.
+        UnavailableError if the log cannot be read at the moment.
         """
         if fold.origin is None and self._snapshots is not None:
             found = self._snapshots.section(fold.partition)
             if found is not None and self._resume(fold, *found):
                 return
         self._disown([fold.partition])
-        # Reading from 0 names the oldest record kept, if that is another.
+        # Reading from 0 raises TrimmedError with the oldest record, if that is later.
         oldest, fold.origin = fold.origin or 0, None
         try:
             state = self._view.initial(fold.partition)
@@ -82,7 +82,7 @@ class Saving(Generic[StateT]):
         fold.load(state, oldest, oldest, {})
 
     def release(self) -> None:
-        """Release what loading took."""
+        """Release the memory used for loading."""
         if self._snapshots is not None:
             self._snapshots.release()
 
@@ -97,7 +97,7 @@ class Saving(Generic[StateT]):
             raise
         except (DivergedError, TrimmedError, InvalidError):
             return False
-        except Exception as error:  # noqa: BLE001 - Whatever decode raises means replay.
+        except Exception as error:  # noqa: BLE001 - After any error of decode, replay.
             self._decode_fault = error
             return False
         fold.quarantined = {**section.quarantined, **fold.quarantined}
@@ -113,9 +113,9 @@ class Saving(Generic[StateT]):
         return self._clock.monotonic() >= self.due_at
 
     def save(self, folds: Iterable[Fold[StateT]]) -> list[Fold[StateT]]:
-        """Save what has advanced, and return what the log has lost records of.
+        """Save what has advanced, and return the folds with records that the log has lost.
 
-        What goes wrong is shown as `fault`, and tried again after the interval.
+        Failures appear as `fault`, and are retried after the interval.
         """
         lost: list[Fold[StateT]] = []
         if self._snapshots is None:
@@ -138,17 +138,17 @@ class Saving(Generic[StateT]):
                 self._snapshots.write(fresh)
                 self._decode_fault = None
             except OSError as error:
-                # The next save has as much to write, or more.
+                # The next save has at least as much to write.
                 self.save_fault = error
         return lost
 
     def drop(self, partitions: Iterable[int]) -> None:
-        """Take these partitions out of the snapshot; raises what keeps it from being written."""
+        """Remove these partitions from the snapshot; raises if it cannot be written."""
         if self._snapshots is not None and self._disown(partitions):
             self._snapshots.write({})
 
     def _disown(self, partitions: Iterable[int]) -> bool:
-        """Use no longer what is stored of these partitions; return whether there was any."""
+        """Stop using what is stored of these partitions; return whether there was any."""
         stored = [p for p in partitions if self.committed(p) >= 0]
         if self._snapshots is not None and stored:
             self._snapshots.disown(stored)
@@ -159,11 +159,11 @@ class Saving(Generic[StateT]):
         return is_whole and fold.mark.value - 1 > self.committed(fold.partition)
 
     def part(self, fold: Fold[StateT]) -> tuple[Section, bytes]:
-        """Return what is stored of a fold. DivergedError if the log has lost records of it."""
+        """Return a fold's stored form. DivergedError if the log has lost records of it."""
         if fold.position is not None:
             with contextlib.suppress(TrimmedError):
                 self._log.resolve(fold.position)
-        # Before the state is stored, what it was made from is durable.
+        # The state's records must be durable before the state is stored.
         position = self._position(fold)
         stored = fold.encoded()
         fold.position = position

@@ -1,4 +1,4 @@
-"""Pages read once for all the views of a log that are at the same place."""
+"""Pages read once for all views of a log that are at the same position."""
 
 import threading
 import weakref
@@ -13,7 +13,7 @@ from strandline.subscriptions.sharing import fresh
 from strandline.values import Record
 
 PAGE_RECORDS: Final = 512
-"""How many records are read at a time, and applied before others have their turn."""
+"""How many records are read and applied before other partitions have their turn."""
 
 _PAGES_KEPT: Final = 4
 
@@ -28,32 +28,32 @@ class _PageCache:
 
 
 class SharedPages:
-    """The pages of one log. Any call may be made from any thread.
+    """The shared pages of one log. Any thread may use it.
 
-    A partition that one view alone reads is read as it is, and nothing of it is kept.
+    A partition that only one view reads is read directly, and not cached.
     """
 
     def __init__(self, log: Log) -> None:
-        # Each reader holds the log; this is found through it.
+        # Weakly: readers hold the log, and this object is found through it.
         self._log = weakref.ref(log)
         self._caches: dict[TopicPartition, _PageCache] = {}
 
     def join(self, place: TopicPartition) -> None:
-        """A view reads this partition from now on. What was cached of it is dropped."""
+        """Register a view that reads this partition. Drops what was cached of it."""
         cache = self._caches.setdefault(place, _PageCache())
         with cache.lock:
             cache.views += 1
             cache.pages.clear()
 
     def leave(self, place: TopicPartition) -> None:
-        """A view reads this partition no longer."""
+        """Unregister a view from this partition."""
         cache = self._caches[place]
         with cache.lock:
             cache.views -= 1
             cache.pages.clear()
 
     def read(self, place: TopicPartition, start: int) -> Sequence[Record]:
-        """Return the records from `start` on, a page of them. Raises as the log's `read`."""
+        """Return a page of records from `start` on. Raises as the log's `read`."""
         cache = self._caches[place]
         if cache.views < 2:  # noqa: PLR2004 - Two are needed to share.
             return self._page(place, start)
@@ -77,5 +77,5 @@ _of_log: "weakref.WeakKeyDictionary[Log, SharedPages]" = weakref.WeakKeyDictiona
 
 
 def shared_pages(log: Log) -> SharedPages:
-    """Return the one for this log object."""
+    """Return the shared pages of this log object."""
     return _of_log.setdefault(log, SharedPages(log))

@@ -1,7 +1,7 @@
-"""The snapshot file: states with their positions, published as one.
+"""The snapshot file: states with their positions, replaced atomically.
 
 Layout: magic, CRC-32C of the rest, length of the header, header (JSON), then the state
-of each partition in the header's order. Whatever does not fit exactly is CorruptError.
+of each partition in the header's order. Anything that does not fit raises CorruptError.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ _CRC_END = len(_MAGIC) + 4
 
 
 class Binding(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What a snapshot belongs to. One of another binding is of no use."""
+    """What a snapshot belongs to. It is unusable for another binding."""
 
     log_id: UUID
     topic_id: UUID
@@ -37,17 +37,17 @@ class Binding(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     view: str
     version: int
     where: str = ""
-    #: Digest of what payloads were declared to have, of a view that says which it folds.
+    #: For a view with a predicate: a digest of the declared payload schema.
     declared: str = ""
 
     def continues(self, stored: "Binding") -> bool:
-        """Whether a snapshot of `stored` is of use: partitions may have been added since."""
+        """Whether a snapshot of `stored` is usable: only partitions may have been added."""
         is_same = msgspec.structs.replace(stored, partitions=self.partitions) == self
         return is_same and stored.partitions <= self.partitions
 
 
 def binding_of(log: Log, topic: Topic, view: View[Any]) -> Binding:
-    """Return what a snapshot of this view over this topic belongs to."""
+    """Return the binding of this view over this topic."""
     settings = log.describe_topic(topic).settings
     declared = ""
     if view.where.strip() and settings.payload_schema is not None:
@@ -57,10 +57,10 @@ def binding_of(log: Log, topic: Topic, view: View[Any]) -> Binding:
 
 
 class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is stored of one partition; its state follows the header, `size` bytes long."""
+    """The metadata of one partition; its state follows the header, `size` bytes long."""
 
     position: str
-    """A `Position` as JSON: the first offset that was not applied, and its history."""
+    """A `Position` as JSON: the first offset not applied, with its epoch."""
     first: int
     quarantined: dict[int, str]
     refused: dict[int, str]
@@ -68,7 +68,7 @@ class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def end(self) -> int:
-        """The first offset that was not applied."""
+        """The first offset not applied."""
         return Position.from_json(self.position.encode()).offset
 
 
@@ -94,7 +94,7 @@ def packed(binding: Binding, stored: Stored) -> bytes:
 def unpacked(content: bytes, file: str) -> tuple[Binding, Stored]:
     """Return what `packed` was given; raise CorruptError for anything else."""
     if len(content) < _FRONT.size or not content.startswith(_MAGIC):
-        raise CorruptError("this is no snapshot of a view", file=file, position=0)
+        raise CorruptError("this is not a snapshot of a view", file=file, position=0)
     _, crc, size = _FRONT.unpack_from(content)
     if google_crc32c.value(content[_CRC_END:]) != crc:
         raise CorruptError("this snapshot is damaged", file=file, position=_CRC_END)
@@ -115,7 +115,7 @@ def unpacked(content: bytes, file: str) -> tuple[Binding, Stored]:
 
 
 def read_snapshot(io: Io, path: str) -> tuple[Binding, Stored]:
-    """Return what a snapshot file holds. Raises OSError, and CorruptError as `unpacked`."""
+    """Read a snapshot file. Raises OSError, and CorruptError as `unpacked`."""
     fd = io.open(path, "read")
     try:
         content = io.pread(fd, io.size(fd), 0)
@@ -125,11 +125,11 @@ def read_snapshot(io: Io, path: str) -> tuple[Binding, Stored]:
 
 
 def _check_no_folder(io: Io, path: str) -> None:
-    """Raise InvalidError where there is a folder, which no snapshot can replace."""
+    """Raise InvalidError if the path is a folder, which a snapshot cannot replace."""
     try:
         is_folder = io.stat(path).is_directory
     except OSError:
-        # None yet, or one that cannot be looked at, which is a fault of the snapshot.
+        # There is no file yet, or it is inaccessible, which is a fault of the snapshot.
         return
     if is_folder:
         raise InvalidError("this is a folder, name a file for the snapshot", path=path)
@@ -145,16 +145,16 @@ class SnapshotFile:
         self._binding = binding
         self._clock = clock
         self.fault: BaseException | None = None
-        """Why the file could not be used, until it is written again."""
+        """Why the file could not be used; reset when it is written again."""
         self.committed: Mapping[int, int] = {}
-        """The last offset in the file, for each partition that is in it."""
+        """The last offset in the file, for each partition in it."""
         self._tidy()
-        # Kept for the first assignment, which mostly follows at once.
+        # Kept for the first assignment, which usually follows at once.
         self._held: Stored | None = self._load()
         self._note(self._held)
 
     def section(self, partition: int) -> tuple[Section, bytes] | None:
-        """Return what is stored of the partition, as far as it belongs to this view."""
+        """Return what is stored of the partition, if it belongs to this view."""
         if partition not in self.committed:
             return None
         if self._held is None:
@@ -162,17 +162,17 @@ class SnapshotFile:
         return self._held.get(partition)
 
     def release(self) -> None:
-        """Release the memory that the file's content takes, until it is needed again."""
+        """Release the cached content; it is read again when needed."""
         self._held = None
 
     def disown(self, partitions: Collection[int]) -> None:
-        """Drop what is stored of these partitions; the next write leaves it out."""
+        """Drop what is stored of these partitions; the next write omits it."""
         self.committed = {p: end for p, end in self.committed.items() if p not in partitions}
 
     def write(self, fresh: Stored) -> None:
-        """Replace the file: `fresh` as it is, other partitions as they were, if not disowned.
+        """Replace the file: with `fresh`, and other stored partitions that were not disowned.
 
-        Raises OSError, and leaves the old file or the new one, whole.
+        Raises OSError; the file is then the old one or the new one, complete.
         """
         kept = self.committed.keys() - fresh.keys()
         old = self._load() if kept else {}
@@ -184,7 +184,7 @@ class SnapshotFile:
         self._note(stored)
 
     def _tidy(self) -> None:
-        """Remove what a writer that was killed has left behind."""
+        """Remove what a killed writer left behind."""
         folder, name = dirname(self._path) or ".", basename(self._path)
         try:
             for entry in self._io.list(folder):

@@ -93,7 +93,7 @@ def test_a_column_of_two_types_is_refused_and_not_evicted(tmp_path: Path, name: 
         tabled(log)
         log.append("t", pa.record_batch([now], names=["a"]))
 
-        with pytest.raises(InvalidError, match="of these two none holds the other's values"):
+        with pytest.raises(InvalidError, match="these two are incompatible"):
             tabled(log)
 
         assert log.evict("t", 0, 0) == 1

@@ -1,4 +1,4 @@
-"""Checkpoints of a Delta table, so that readers need not begin with its first commit."""
+"""Checkpoints of a Delta table, so that readers need not start from its first commit."""
 
 import logging
 from types import ModuleType
@@ -10,13 +10,13 @@ from strandline.values import InvalidError
 from strandline.values.extras import needing
 
 COMMITS: Final = 50
-"""How many commits lie between two checkpoints."""
+"""The number of commits between two checkpoints."""
 
 _logger = logging.getLogger("strandline")
 
 
 def require_deltalake() -> ModuleType:
-    """Return deltalake; InvalidError with the extra that installs it if it is missing."""
+    """Import deltalake; if it is missing, InvalidError with the extra that installs it."""
     with needing("deltalake", "delta"):
         import deltalake  # noqa: PLC0415 - An extra.
         import deltalake.exceptions  # noqa: PLC0415 - As above.
@@ -24,9 +24,9 @@ def require_deltalake() -> ModuleType:
 
 
 def checkpoint(store: ObjectStore, folder: str, version: int) -> None:
-    """Write a checkpoint after each COMMITS versions, where deltalake reaches the store.
+    """Write a checkpoint after every COMMITS versions, if deltalake supports the store.
 
-    The table is the same without; what fails is left to the next one.
+    The table is the same without; if it fails, the next one is written later.
     """
     if (version + 1) % COMMITS or is_in_memory(store):
         return

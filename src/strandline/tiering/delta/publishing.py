@@ -47,7 +47,7 @@ def has_table(store: ObjectStore, topic: Topic) -> bool:
 
 
 def check_columns(content: bytes) -> None:
-    """Raise InvalidError if a Delta table has no columns for what is in an object."""
+    """Raise InvalidError if a Delta table cannot have columns for an object's values."""
     TableColumns().widened(schema_text(table_schema([_value_columns(Footer(content))])))
 
 
@@ -58,16 +58,17 @@ def publish(
     store: ObjectStore,
     clock: Clock,
 ) -> Sequence[CopiedSegment]:
-    """Have the table hold what the catalogue has of these partitions, all of one topic.
+    """Update the table to the catalogue's content for these partitions, all of one topic.
 
-    Returns of each partition the first copy that is missing or damaged, if one is: neither
-    it nor what follows is in the table. Any number of processes may do so at once.
-    InvalidError for what a Delta table cannot hold; UnavailableError if others keep committing.
+    Returns for each partition its first missing or damaged copy, if there is one: neither it
+    nor what follows is in the table. Any number of processes may do this concurrently.
+    InvalidError for data that a Delta table cannot hold; UnavailableError if others keep
+    committing.
     """
     table = _Table(log, catalogue, places, commit_store(store), clock)
     for _ in range(_ATTEMPTS_MAX):
-        # The table first, the catalogue second: what a commit that is seen was made from
-        # is then seen as well, so that none goes back behind another.
+        # Read the table first and the catalogue second: then the catalogue includes everything
+        # that the commits seen were made from, so that no commit reverts another.
         snapshot = table.log.snapshot()
         catalogue.refresh()
         actions = table.changes(snapshot)
@@ -80,7 +81,7 @@ def publish(
 
 
 class _Table:
-    """The table of one topic, as it should be."""
+    """The intended content of a topic's table."""
 
     def __init__(
         self,
@@ -99,15 +100,15 @@ class _Table:
         self.folder = topic_folder(self._topic)
         self._application = f"strandline-{self._topic.id}"
         self._footers: dict[str, Footer | None] = {}
-        #: The copies at which the table ends, as `changes` has found them.
+        #: The copies at which the table ends, as found by `changes`.
         self.lost: list[CopiedSegment] = []
         self.log = TransactionLog(store, self.folder, self._application)
 
     def changes(self, snapshot: Snapshot) -> list[Mapping[str, Any]]:
-        """Return the commit that follows a snapshot; nothing if it is as it should be."""
+        """Return the actions of the next commit; empty if the snapshot is as intended."""
         self.lost = []
-        # Of what another program has committed nothing is taken over: neither columns, nor
-        # that a file is there.
+        # Trust nothing of another program's commits: neither columns, nor that a file
+        # exists.
         known = {} if snapshot.foreign else snapshot.files
         wanted = {
             self._path(segment): segment
@@ -134,7 +135,7 @@ class _Table:
             actions.append({"protocol": _protocol(text)})
             actions.append({"metaData": self._metadata(text, columns.apart)})
         actions.append({"txn": self._transaction()})
-        # The removals first: a path that is in both is there in the end.
+        # Removals first: a path in both is in the table in the end.
         actions += [self._removal(each, moved) for each in removed]
         actions += [self._addition(each, moved) for each in added]
         return actions
@@ -152,16 +153,16 @@ class _Table:
         )
 
     def _unchanged(self, added: Sequence[CopiedSegment], snapshot: Snapshot) -> AbstractSet[str]:
-        """Return the ids of files that are added once more, as the table has them."""
+        """Return the ids of files that are added again and that the table has already."""
         there = {path for path, each in snapshot.files.items() if not each.get("deletionVector")}
         return {each.id.hex for each in added if self._path(each) in there}
 
     # --- what it should hold ---
 
     def _run(self, place: UserPartition, known: Container[str]) -> list[CopiedSegment]:
-        """Return finished copies that lie in the table's folder and follow each other.
+        """Return adjacent finished copies in the table's folder.
 
-        Files that are not `known` to be there are examined.
+        Files that are not in `known` are checked for existence.
         """
         if self._catalogue.deletion(place) is not None:
             return []
@@ -170,7 +171,7 @@ class _Table:
             if not self._is_here(segment):
                 continue
             if found and segment.end <= found[-1].end:
-                continue  # Another copy of what there is.
+                continue  # Another copy of records that are covered already.
             if found and segment.start != found[-1].end:
                 _logger.warning("%s does not follow the copies before it", segment.location)
                 break
@@ -197,7 +198,7 @@ class _Table:
         return self._footers[segment.name]
 
     def _columns(self, added: Sequence[CopiedSegment], known: TableColumns) -> TableColumns:
-        """Return the columns of the table, once it has these files as well."""
+        """Return the columns of the table, including those of these files."""
         batches: list[pa.Schema] = []
         others: dict[pa.Schema, None] = {}
         for segment in added:
@@ -263,7 +264,7 @@ class _Table:
         removed: Sequence[Any],
         moved: AbstractSet[str],
     ) -> Mapping[str, Any]:
-        """Return who commits, and what of each partition the table has then."""
+        """Return the commit's author, and the range of each partition after it."""
         spans: dict[str, dict[str, int]] = {}
         for segment in wanted.values():
             span = spans.setdefault(str(segment.place.partition), {"start": segment.start})
@@ -336,9 +337,9 @@ def _value_columns(footer: Footer) -> pa.Schema:
 
 
 def _moved(added: Sequence[CopiedSegment], files: Iterable[str]) -> AbstractSet[str]:
-    """Return the ids, in hexadecimal, of files whose rows go from several to one unchanged.
+    """Return the ids, in hexadecimal, of files whose unchanged rows are merged into one.
 
-    A table that has not had all of those that were merged gets rows that it did not have.
+    If the table lacked some of the merged files, the merge adds rows.
     """
     known = {_id_in(path) for path in files}
     found: set[str] = set()
@@ -354,5 +355,5 @@ def _tags(added: Mapping[str, Any]) -> Mapping[str, str]:
 
 
 def _id_in(path: str) -> str:
-    """Return the id that ends the name of an object; whatever it is, of other files."""
+    """Return the id at the end of an object's name; something else for other files."""
     return path.rpartition("-")[2].removesuffix(".parquet")

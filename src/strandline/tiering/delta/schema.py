@@ -1,4 +1,4 @@
-"""The columns of a Delta table, from those of the objects."""
+"""Derives the columns of a Delta table from those of the objects."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,7 +14,7 @@ from strandline.typed import UnsupportedTypeError, spark_type
 from strandline.values import InvalidError
 
 APART: Final = "strandline.apart"
-"""The table's property with the fields that are no columns, by their paths."""
+"""The table property that lists the paths of fields that are not columns."""
 _PRIMITIVE: Final = {
     pa.bool_(): "boolean",
     pa.int8(): "byte",
@@ -38,7 +38,7 @@ _DECIMAL: Final = re.compile(r"decimal\((\d+),(-?\d+)\)")
 def table_schema(found: Iterable[pa.Schema]) -> pa.Schema:
     """Return the columns of a table over objects with these value columns.
 
-    InvalidError if one holds whole batches packed, or has a type that a Delta table has not.
+    InvalidError if one has packed batches, or a type that Delta tables do not support.
     """
     values = batch_schema(found)
     if PACKED in values.names:
@@ -51,9 +51,9 @@ def table_schema(found: Iterable[pa.Schema]) -> pa.Schema:
 
 
 def schema_text(schema: pa.Schema) -> str:
-    """Return the columns as the metadata of a Delta table has them.
+    """Return the columns in the form of a Delta table's metadata.
 
-    InvalidError for a type that has no place there.
+    InvalidError for an unsupported type.
     """
     try:
         fields = [_field(each.name, each.type) for each in schema]
@@ -67,7 +67,7 @@ def schema_text(schema: pa.Schema) -> str:
 
 
 def needs_local_times(text: str) -> bool:
-    """Whether a column has times without a zone, which readers have to know."""
+    """Whether a column has times without a zone, which readers must support."""
     return '"timestamp_ntz"' in text
 
 
@@ -76,7 +76,7 @@ def _field(name: str, arrow: pa.DataType) -> dict[str, Any]:
 
 
 def delta_type(arrow: pa.DataType, column: str) -> Any:
-    """Return how Delta calls a type; UnsupportedTypeError, an InvalidError, if it has none."""
+    """Return Delta's name for a type; UnsupportedTypeError, an InvalidError, if there is none."""
     if pa.types.is_float16(arrow):
         raise InvalidError(
             "a Delta table has no half-precision numbers; append the column as float32, or tier "
@@ -104,19 +104,19 @@ def delta_type(arrow: pa.DataType, column: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class TableColumns:
-    """The columns of a table, as its metadata has them, and which fields are none of them."""
+    """The columns in a table's metadata, and the fields that are not columns."""
 
     text: str | None = None
-    #: Fields of payloads that were declared with types of which none holds the other's values.
+    #: Payload fields that were declared with incompatible types.
     apart: frozenset[str] = frozenset()
 
     def widened(self, now: str, **about: object) -> "TableColumns":
-        """Return the columns of both, where both have one as it is now.
+        """Return the columns of both; where both have one, with its current type, widened.
 
-        Objects of older versions keep what they have: newer types are wider ones. Fields of
-        payloads may be declared again with any type; one that no column can have leaves.
-        InvalidError, which says what it is `about`, for names that differ in case alone, and
-        for types of other columns of which none holds the other's values.
+        Objects of older versions keep theirs: newer types are wider ones. Payload fields may be
+        declared again with any type; a field whose types fit no column is removed. InvalidError,
+        with the fields of `about`, for names that differ only by case, and for other columns
+        with incompatible types.
         """
         before = [] if self.text is None else msgspec.json.decode(self.text)["fields"]
         known = {each["name"]: each for each in before}
@@ -139,16 +139,15 @@ class TableColumns:
 
 
 def _widened(earlier: Any, now: Any, about: Mapping[str, object]) -> Any:
-    """Return the column as it is now, as wide as it was; InvalidError if no type holds both."""
+    """Return the current column, widened to hold earlier values; InvalidError if impossible."""
     before, after = earlier["type"], now["type"]
     if before == after or _holds(after, before):
         return now
     if _holds(before, after):
         return {**now, "type": before}
     raise InvalidError(
-        "a column of a Delta table has one type, and of these two none holds the other's values; "
-        "to go on without the table delete its folder _delta_log, if it is there, and tier "
-        "without delta",
+        "a column of a Delta table has one type, and these two are incompatible; to go on without"
+        " the table delete its folder _delta_log, if it is there, and tier without delta",
         column=now["name"],
         before=before,
         now=after,
@@ -157,7 +156,7 @@ def _widened(earlier: Any, now: Any, about: Mapping[str, object]) -> Any:
 
 
 def _check_names(fields: Sequence[Any], about: Mapping[str, object]) -> None:
-    """Raise InvalidError if two columns have one name to readers, which do not look at case."""
+    """Raise InvalidError for two names that are equal to readers, which ignore case."""
     known: dict[str, str] = {}
     for each in fields:
         other = known.setdefault(each["name"].lower(), each["name"])
@@ -174,7 +173,7 @@ def _check_names(fields: Sequence[Any], about: Mapping[str, object]) -> None:
 def _united(
     before: Sequence[Any], now: Sequence[Any], within: tuple[str, ...], apart: set[str]
 ) -> list[Any]:
-    """Return the fields of both, but for those that are, or have now to be, apart."""
+    """Return the fields of both, without those that are, or become, incompatible."""
     known = {each["name"].lower(): each for each in before}
     for each in now:
         name = each["name"].lower()
@@ -192,7 +191,7 @@ def _united(
 
 
 def _common(before: Any, now: Any, path: tuple[str, ...], apart: set[str]) -> Any:
-    """Return the type that holds the values of both, as every reader has it; None if none does."""
+    """Return a type that holds the values of both for every reader; None if there is none."""
     if isinstance(before, dict) and isinstance(now, dict):
         fields = _united(before["fields"], now["fields"], path, apart)
         return {"type": "struct", "fields": fields} if fields else None
@@ -204,7 +203,7 @@ def _common(before: Any, now: Any, path: tuple[str, ...], apart: set[str]) -> An
 
 
 def _holds(wide: Any, narrow: Any) -> bool:
-    """Whether a type that is another one has all of its values."""
+    """Whether a different type can hold all values of another one."""
     if not isinstance(wide, str) or not isinstance(narrow, str):
         return False
     for order in (_WHOLE, _FLOATS):
@@ -215,7 +214,7 @@ def _holds(wide: Any, narrow: Any) -> bool:
 
 
 def _digits(kind: str) -> tuple[int, int] | None:
-    """Return how many digits a decimal, or an integer as one, has before and after the point."""
+    """Return the digits of a decimal, or an integer as one, before and after the point."""
     if kind in _WHOLE:
         return _DIGITS[_WHOLE.index(kind)], 0
     found = _DECIMAL.fullmatch(kind)

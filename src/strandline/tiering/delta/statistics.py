@@ -1,4 +1,4 @@
-"""What a Delta table says of the columns in an object, so that readers need not open it."""
+"""A Delta table's statistics of an object, which let readers skip it."""
 
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
@@ -16,7 +16,7 @@ _TIME_MAX: Final = datetime.max.replace(tzinfo=UTC) - _MILLISECOND
 
 
 def statistics_text(footer: Footer) -> str:
-    """Return row count, bounds and numbers of nulls of the columns that have them."""
+    """Return the row count, and bounds and null counts of the columns that have them."""
     low: dict[str, Any] = {}
     high: dict[str, Any] = {}
     nulls: dict[str, Any] = {}
@@ -35,16 +35,16 @@ def statistics_text(footer: Footer) -> str:
 
 
 def _within(values: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
-    """Return the object of the struct that a field is in, made if it is not there."""
+    """Return the dictionary for the struct that a field is in, created if missing."""
     for name in path[:-1]:
         values = values.setdefault(name, {})
     return values
 
 
 def _bounds(groups: Sequence[ColumnStatistics]) -> tuple[Any, Any] | None:
-    """Return the least and the greatest value, as Delta writes them; None if it is unknown.
+    """Return the minimum and maximum, in Delta's form; None if unknown.
 
-    Of floating-point numbers it always is: NaN is greater than all, and Parquet leaves it out.
+    Unknown for all floating-point numbers: NaN counts as greatest, and Parquet ignores it.
     """
     valued = [each for each in groups if not each.is_null]
     if not valued or any(each.low is None for each in valued):
@@ -56,7 +56,7 @@ def _bounds(groups: Sequence[ColumnStatistics]) -> tuple[Any, Any] | None:
     if pa.types.is_date32(kind):
         return _day(low), _day(high)
     if pa.types.is_timestamp(kind) and kind.tz is not None and kind.unit != "ns":
-        # What lies beyond cannot be rounded up.
+        # Greater values cannot be rounded up.
         bounds = _time(low, upwards=False), _time(min(high, _TIME_MAX), upwards=True)
         return bounds if high <= _TIME_MAX else None
     if isinstance(low, str) and isinstance(high, str) and max(len(low), len(high)) <= _TEXT_MAX:
@@ -69,7 +69,7 @@ def _day(value: date) -> str:
 
 
 def _time(value: datetime, *, upwards: bool) -> str:
-    """Return a time in whole milliseconds, which is all that the format has."""
+    """Return a time in whole milliseconds, the resolution of the format."""
     since = value - _EPOCH
     whole = since // _MILLISECOND
     if upwards and since % _MILLISECOND:

@@ -1,8 +1,8 @@
-"""The transaction log of a Delta table: read to its end, and added to by one commit at a time.
+"""The transaction log of a Delta table: reads it to its end, and adds one commit at a time.
 
-deltalake commits additions, but neither removals of named files nor both with a change of the
-schema in one commit. So the few actions that a tier needs are written here, as the protocol
-has them, and read back with deltalake by the tests. See design 0103.
+deltalake commits additions, but neither removals of named files nor both with a schema change
+in one commit. So the few actions that a tier needs are written here according to the
+protocol, and tests read them back with deltalake. See design 0103.
 """
 
 import re
@@ -22,9 +22,9 @@ from strandline.values import CorruptError, InvalidError
 
 FOLDER: Final = "_delta_log"
 FEATURE: Final = "strandlineTier"
-"""A feature that other writers do not know: the protocol has them refuse to write."""
+"""A feature unknown to other writers, so that the protocol makes them refuse to write."""
 _CHECKPOINT: Final = re.compile(r"/(\d{20})\.checkpoint\.parquet")
-#: Of a file that is damaged, or that another program has written with other actions.
+#: Errors for a damaged file, or for another program's unknown actions.
 _UNREADABLE: Final = (
     msgspec.MsgspecError,
     pa.ArrowException,
@@ -38,41 +38,41 @@ _CHECKPOINTED: Final = ("add", "remove", "metaData", "protocol", "txn")
 
 
 class CommitStore(ObjectStore, Protocol):
-    """An object store that a transaction log can lie in."""
+    """An object store that can hold a transaction log."""
 
     def put_new(self, name: str, content: bytes) -> bool:
-        """Put an object unless there is one of the name; False then. Durable if True."""
+        """Write an object unless the name exists; return whether it was written. Durable if so."""
 
 
 def commit_store(store: ObjectStore) -> CommitStore:
-    """Return the store; InvalidError if it cannot create an object only where there is none."""
+    """Return the store; InvalidError if it cannot create an object conditionally."""
     if callable(getattr(store, "put_new", None)):
-        return store  # type: ignore[return-value] # As it says.
+        return store  # type: ignore[return-value] # It has the method.
     raise InvalidError("a Delta table needs a store with put_new", store=store.url)
 
 
 @dataclass(slots=True)
 class Snapshot:
-    """A table as its log has it at one version; -1 if there is none."""
+    """The table at one version of its log; -1 if there is none."""
 
     version: int = -1
-    #: The actions that added the files that it has, by path.
+    #: The actions that added its files, by path.
     files: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     columns: TableColumns = field(default_factory=TableColumns)
     features: frozenset[str] = frozenset()
-    #: Of each application, the version of its last transaction.
+    #: The version of each application's last transaction.
     transactions: dict[str, int] = field(default_factory=dict)
-    #: The last commits that no application of ours has made.
+    #: The latest commits by other programs.
     foreign: list[int] = field(default_factory=list)
 
     def take(self, action: Mapping[str, Any]) -> None:
-        """Change it by one action."""
+        """Apply one action."""
         if added := action.get("add"):
             self.files[unquote(added["path"])] = added
         elif removed := action.get("remove"):
             self.files.pop(unquote(removed["path"]), None)
         elif metadata := action.get("metaData"):
-            # As a checkpoint has it, it is pairs.
+            # In a checkpoint these are pairs.
             properties = dict(metadata.get("configuration") or {})
             apart = frozenset(properties.get(APART, "").split())
             self.columns = TableColumns(metadata["schemaString"], apart)
@@ -116,10 +116,10 @@ class TransactionLog:
         found.version = version
 
     def _checkpoint(self, found: Snapshot, names: set[str]) -> int:
-        """Begin with the last checkpoint, if there is one; return which version follows.
+        """Start from the last checkpoint, if there is one; return the next version.
 
-        It is known from the list: `_last_checkpoint` only spares readers to list the folder.
-        One in several parts is not used: the commits are there as well.
+        Found in the list: `_last_checkpoint` only saves readers from listing the folder. A
+        multi-part checkpoint is not used, because its commits exist as well.
         """
         whole = (_CHECKPOINT.fullmatch(name.removeprefix(self._folder)) for name in names)
         version = max((int(each[1]) for each in whole if each), default=-1)
@@ -138,7 +138,7 @@ class TransactionLog:
         return version + 1
 
     def commit(self, version: int, actions: Sequence[Mapping[str, Any]]) -> bool:
-        """Write one commit, whole; False if another process has written this version."""
+        """Write one commit atomically; False if another process has written this version."""
         lines = [msgspec.json.encode(each) for each in actions]
         return self._store.put_new(self._name(version), b"\n".join(lines) + b"\n")
 
@@ -147,14 +147,14 @@ class TransactionLog:
 
     @contextmanager
     def _readable(self, name: str) -> Iterator[None]:
-        """Raise CorruptError, with what to do, for what is not what a Delta table has."""
+        """Raise CorruptError, with what to do, for an invalid file of a Delta table."""
         try:
             yield
         except _UNREADABLE as error:
             raise CorruptError(
-                f"this file of a Delta table cannot be read; delete the folder {FOLDER}, and the "
-                "next run of tier with delta makes it again; the objects beside it stay, they are "
-                "the tier",
+                f"this file of a Delta table cannot be read; delete the folder {FOLDER}, and the"
+                " next run of tier with delta makes it again; keep the objects beside it, they are"
+                " the tier",
                 file=name,
                 position=0,
                 reason=str(error),
@@ -162,5 +162,5 @@ class TransactionLog:
 
 
 def encoded_path(path: str) -> str:
-    """Return the path of a file as an action has it: a URI."""
+    """Return a file's path in the form of an action: a URI."""
     return quote(path, safe="/=")
