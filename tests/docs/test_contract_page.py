@@ -41,7 +41,7 @@ def test_windows_are_those_of_the_code() -> None:
     assert f"the latest {values.IDEMPOTENCY_KEYS_KEPT:,} of a partition" in page
     assert values.IDENTITY_AGE_S == values.CONSUMER_IDLE_S == 7 * 24 * 3600
     assert "seven days of append time" in page
-    assert "After seven days of silence" in page
+    assert "After seven days without activity" in page
 
 
 def test_the_files_that_the_page_names_exist() -> None:
