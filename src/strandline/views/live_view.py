@@ -374,8 +374,7 @@ class LiveView(Generic[StateT]):
         Ready partitions continue to answer from their last state. A snapshot that cannot be
         written loses nothing, since a restart replays what it lacks: it is logged as WARNING,
         shown by `health()`, and not raised; call `save` before to have it raised.
-        UnavailableError if the pump has not ended within `timeout_s`, by default
-        CLOSE_TIMEOUT_S.
+        UnavailableError if the pump outlives `timeout_s`, by default CLOSE_TIMEOUT_S.
         """
         check_flag("save", save)
         timeout_s = check_timeout(timeout_s)
