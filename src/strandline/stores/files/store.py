@@ -83,7 +83,8 @@ class FileStore:
     processes of one machine may write at the same time, unless one of them requests to be
     `exclusive`: it then keeps each partition that it has once written to. A process
     that finds a partition held until `lock_timeout_s` is over gets UnavailableError, or,
-    with `take_over`, the partition: the other one can write to it no more.
+    with `take_over`, the partition: the other one can write to it no more. Without, it does
+    not wait for what another log object of its own process keeps.
     `compression` packs frames of columns. A segment ends at about `segment_bytes`.
     """
 
