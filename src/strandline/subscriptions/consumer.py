@@ -232,8 +232,8 @@ class Consumer(Stream[Delivery]):
         unless the consumer commits later. Again is no error; InvalidError for a record that
         was not delivered here, LeaseLostError for one of a partition that this member has
         lost. What raises changes nothing: the record is still outstanding. Of several, what was
-        redriven is acked after the others: if that raises, they are acked, and a note of the
-        error says so. Pass the same records again then.
+        redriven is acked after the others: if that raises, they are acked, as a note of the
+        error says. Pass the same records again then.
         """
         if isinstance(records, Record | Delivery) or not isinstance(records, Iterable):
             return self._settlement.ack(records, up_to=check_flag("up_to", up_to))

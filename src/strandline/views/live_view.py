@@ -373,10 +373,8 @@ class LiveView(Generic[StateT]):
         """End the pump, after a last snapshot if `save`. May be repeated.
 
         Ready partitions go on answering from what was applied. A snapshot that cannot be
-        written loses nothing, since a restart replays what it lacks: it is logged, as WARNING,
-        shown by `health()`, and not raised; call `save` before to have it raised.
-        UnavailableError if the pump has not ended in `timeout_s`, or in CLOSE_TIMEOUT_S
-        without it.
+        written is a WARNING and raises nothing: a restart replays what it lacks. UnavailableError
+        if the pump has not ended in `timeout_s`, or in CLOSE_TIMEOUT_S without it.
         """
         check_flag("save", save)
         timeout_s = check_timeout(timeout_s)
