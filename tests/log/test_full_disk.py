@@ -15,7 +15,15 @@ from strandline.io import SystemIo
 from strandline.log import Log
 from strandline.stores.files import FileStore
 from strandline.testing import FaultyIo
-from strandline.values import DroppedError, Event, FullError, UnknownError
+from strandline.values import (
+    ClosedError,
+    DroppedError,
+    Durability,
+    DurabilityName,
+    Event,
+    FullError,
+    UnknownError,
+)
 
 CHILD = Path(__file__).with_name("full_disk_child.py")
 OPENING = Path(__file__).with_name("full_disk_opening.py")
@@ -237,15 +245,27 @@ def test_a_trim_to_the_end_keeps_no_removed_segment_open(tmp_path: Path) -> None
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="open files are listed by Linux")
-def test_a_closed_log_to_which_was_written_keeps_no_file_open(tmp_path: Path) -> None:
+@pytest.mark.parametrize("level", ["written", "durable"])
+def test_a_closed_log_to_which_was_written_keeps_no_file_open(
+    tmp_path: Path, level: DurabilityName
+) -> None:
     log = Log(FileStore(str(tmp_path / "log")))
     log.create_topic("orders", partitions=2)
-    for partition in (0, 1):
-        for number in range(3):
-            log.append("orders", event(number), partition=partition)
+    receipts = [
+        log.append("orders", event(number), partition=partition, durability=level)
+        for partition in (0, 1)
+        for number in range(3)
+    ]
 
     log.close()
 
+    assert open_files(tmp_path) == []
+    for receipt in receipts:
+        if level == "durable":
+            assert receipt.wait("durable", timeout_s=5).level is Durability.DURABLE
+        else:
+            with pytest.raises(ClosedError):
+                receipt.wait("durable", timeout_s=5)
     assert open_files(tmp_path) == []
 
 

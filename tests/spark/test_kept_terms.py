@@ -48,12 +48,12 @@ def test_any_other_term_is_refused_as_well(tmp_path: Path, term: str) -> None:
 
 
 def test_terms_may_change_until_the_first_batch_has_begun(tmp_path: Path) -> None:
-    derived(tmp_path, "amont > 1").keep()
+    derived(tmp_path, "amount < 1").keep()
     derived(tmp_path, "amount > 1").keep()
     begin(tmp_path)
 
     with pytest.raises(InvalidError, match="another where"):
-        derived(tmp_path, "amont > 1").keep()
+        derived(tmp_path, "amount < 1").keep()
 
 
 def test_a_checkpoint_of_an_earlier_version_takes_the_terms_of_its_next_run(

@@ -393,6 +393,9 @@ class GroupCommit:
         segment; `durable` is the end of what is durable. The caller holds `busy`.
         """
 
+    def disarm(self) -> None:
+        """Sync nowhere, and hold no files. The caller holds `busy`."""
+
     def sync(self) -> int | None:
         """Make durable what the tail says is written; return the end of it. None, perhaps
         after a sync, if Python has to do it: the epoch or the segment is another one, or the

@@ -190,6 +190,16 @@ static PyObject *commit_arm(GroupCommit *commit, PyObject *args) {
     Py_RETURN_NONE;
 }
 
+static PyObject *commit_disarm(GroupCommit *commit, PyObject *unused) {
+    (void)unused;
+    pthread_mutex_lock(&commit->mutex);
+    SyncPlace *before = commit->place;
+    commit->place = NULL;
+    pthread_mutex_unlock(&commit->mutex);
+    free_place(before);
+    Py_RETURN_NONE;
+}
+
 /* `sync()`: the caller holds the lock. */
 static PyObject *commit_sync(GroupCommit *commit, PyObject *unused) {
     (void)unused;
@@ -285,6 +295,7 @@ static PyMethodDef methods[] = {
     {"renew", (PyCFunction)(void *)commit_renew, METH_NOARGS, NULL},
     {"close", (PyCFunction)(void *)commit_close, METH_NOARGS, NULL},
     {"arm", (PyCFunction)(void *)commit_arm, METH_VARARGS, NULL},
+    {"disarm", (PyCFunction)(void *)commit_disarm, METH_NOARGS, NULL},
     {"sync", (PyCFunction)(void *)commit_sync, METH_NOARGS, NULL},
     {"wait", (PyCFunction)(void *)commit_wait_turn, METH_VARARGS, NULL},
     {0}};

@@ -241,6 +241,7 @@ class Lane:
                 self._coordinator.stop(durable=False)
         finally:
             self.store.close()
+            self.store.syncing.close()
 
 
 def _finish(receipt: Any) -> None:

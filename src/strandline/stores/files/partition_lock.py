@@ -3,6 +3,7 @@
 import contextlib
 import os
 import threading
+import weakref
 
 from strandline.log.holders import LogHolder, local_writer
 from strandline.stores.files.manifest import LockIdentity
@@ -17,6 +18,11 @@ HOLDER = "holder"
 _SLEEP_MIN_S = 0.00002
 _SLEEP_MAX_S = 0.002
 _SPINS = 8
+
+#: The locks that logs of this process keep for themselves, by their paths.
+_kept: "weakref.WeakValueDictionary[str, PartitionLock]" = weakref.WeakValueDictionary()
+#: In the child of a fork they are its parent's.
+os.register_at_fork(after_in_child=_kept.clear)
 
 
 class PartitionLock:
@@ -56,6 +62,21 @@ class PartitionLock:
         # The file was removed or replaced while we waited.
         self.close_file()
         return False
+
+    def keep_until_closed(self) -> None:
+        """Note that it is held until the log is closed, and not from append to append."""
+        _kept[self._path] = self
+
+    def check_may_come_free(self) -> None:
+        """Raise UnavailableError if a log of this process keeps it: to wait would not help."""
+        keeper = _kept.get(self._path)
+        if keeper is not None and keeper is not self and keeper.is_held:
+            raise UnavailableError(
+                "another log object of this process holds the partition by exclusive=True, append"
+                " through that one or close it first",
+                partition=self._place.partition,
+                topic=self._place.topic.name,
+            )
 
     def wait(self, timeout_s: float, tail: OpenFile | None) -> None:
         """Take the lock once it is free; UnavailableError, with the holder, when the time is up.

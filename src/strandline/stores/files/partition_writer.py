@@ -165,6 +165,7 @@ class PartitionWriter:
             self._check_may_wait()
             self.roll()
         if self._settings.is_exclusive:
+            self._lock.keep_until_closed()
             self._check_at = self._monotonic() + _OWN_CHECK_S
 
     def _fenced(self) -> FencedError:
@@ -256,6 +257,8 @@ class PartitionWriter:
         return self._owned.manifest
 
     def _wait_lock(self, timeout_s: float) -> None:
+        if not self._settings.takes_over:
+            self._lock.check_may_come_free()
         try:
             self._lock.wait(timeout_s, self._owned and self._owned.tail)
         except UnavailableError:

@@ -83,7 +83,8 @@ class FileStore:
     of processes of one machine may write at the same time, unless one of them is
     `exclusive`: it keeps each partition that it has once written to. A process that finds
     a partition held until `lock_timeout_s` is over gets UnavailableError, or, with
-    `take_over`, takes the partition over: the other process can no longer write to it.
+    `take_over`, takes the partition over: the other process can no longer write to it. A
+    partition that another log object of the same process keeps is not waited for.
     `compression` compresses frames of columns. A segment ends at about `segment_bytes`.
     """
 

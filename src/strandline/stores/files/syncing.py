@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from strandline.io import SystemIo
+from strandline.locks import Attempt
 from strandline.stores.files.manifest import Manifest
 from strandline.stores.files.partition import PartitionFiles
 from strandline.stores.files.segment import FRAMES_AT, SegmentFile
@@ -112,6 +113,21 @@ class Syncing:
         if state is not None and state.marks.durable < state.marks.high:
             with contextlib.suppress(FileNotFoundError):
                 OpenFile(self._io, self._files.place.path(state.manifest.tail), "write").close()
+
+    def close(self) -> None:
+        """Release the files of the last sync: what is waited for from now on is synced by none.
+
+        A thread that is in the midst of a sync keeps them for as long as this object is there.
+        """
+        commit = self._commit
+        if commit is None:
+            self._last = None
+        elif Attempt(commit, 0.0):
+            try:
+                commit.disarm()
+                self._last = None
+            finally:
+                commit.release()
 
     def _follow(self, manifest: Manifest) -> None:
         """Release the segment of the last sync if it was removed since."""
