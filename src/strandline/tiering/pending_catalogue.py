@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from strandline.log import Log
 from strandline.tiering.catalogue import SegmentCatalogue
 from strandline.tiering.segment import CopiedSegment, DeletionState, SegmentState, UserPartition
 from strandline.values import NotReadyError
@@ -35,6 +36,10 @@ class PendingCatalogue:
         if self._catalogue is None:
             raise NotReadyError(_NO_PARTITION)
         return self._catalogue
+
+    def check_is_of(self, log: Log) -> None:
+        """See SegmentCatalogue."""
+        self._there().check_is_of(log)
 
     # --- assignment ---
 
