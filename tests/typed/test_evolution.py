@@ -149,7 +149,7 @@ CONFLICTS: list[tuple[list[pa.Field], str]] = [
     ([NARROW.field("n"), pa.field("x", pa.float16())], "x: halffloat given, float in the topic"),
     ([pa.field("n", pa.int8()), NARROW.field("x")], "n: int8 given, int8 not null in the topic"),
     ([pa.field("n", pa.uint8(), nullable=False), NARROW.field("x")], "n: uint8 not null given"),
-    ([*NARROW, pa.field("y", pa.int8(), nullable=False)], "y: a column that is added may be null"),
+    ([*NARROW, pa.field("y", pa.int8(), nullable=False)], "y: an added column must be nullable"),
     ([NARROW.field("n"), pa.field("y", pa.int8()), NARROW.field("x")], "come after the others"),
     ([NARROW.field("x"), NARROW.field("n")], "the order of columns"),
 ]

@@ -258,6 +258,7 @@ class TieringRun:
         if not self._is_reached:
             # Record no step for a store that does not answer: its URL may be wrong, and a copy
             # begun there could be neither finished nor deleted.
+            self._store.get(segment.name)
             self._is_reached = True
         try:
             self._catalogue.add(segment)
