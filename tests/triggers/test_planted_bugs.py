@@ -7,7 +7,8 @@ from strandline.subscriptions import dead_letters
 from strandline.subscriptions.dead_letters import DeadLettering
 from strandline.subscriptions.redriving import _Redrive
 from strandline.testing import FakeClock
-from strandline.triggers import dispatch, handled_keys, lanes, settling, workers
+from strandline.triggers import calls as calls_of
+from strandline.triggers import dispatch, handled_keys, lanes, settling, subjects, turns
 from tests.planting import Planted, bug_in
 from tests.subscriptions import test_dead_letter_tools
 from tests.triggers import (
@@ -103,17 +104,19 @@ def dying_again() -> None:
     )
 
 
+CALLS = calls_of.Calls
 DISPATCH = dispatch.Dispatch
+TURNS = turns.Turns
 KEYS = handled_keys.HandledKeys
 
 
 BUGS = (
-    bug_in(DISPATCH, "_take", "entry.count = delivery.count", "pass", retries),
+    bug_in(DISPATCH, "_enter", "entry.count = delivery.count", "pass", retries),
     bug_in(DISPATCH, "_fail", "_.retry[_]", "self.trigger.retry[0]", retries),
-    bug_in(DISPATCH, "_settle", "self._timer.fire_in(...)", "pass", retries),
+    bug_in(DISPATCH, "_note_end", "self._timer.fire_in(...)", "pass", retries),
     bug_in(
-        DISPATCH,
-        "_lanes_of",
+        subjects,
+        "lanes_of",
         "(_, record.partition, record.key)",
         "('key', record.offset)",
         concurrency,
@@ -121,8 +124,8 @@ BUGS = (
     bug_in(
         DISPATCH,
         "_fail",
-        "self._finish(_, Verdict.FAILED, ...)",
-        "self._finish(entry, Verdict.FAILED, error, delay_s=delay_s, holds_lanes=True)",
+        "self._turns.pass_over(failed)",
+        "self._turns.leave_lanes(entry); _",
         a_key_that_waits,
     ),
     bug_in(settling.Settling, "_give_up", "_.dead_letter(...)", "pass", redriven),
@@ -134,8 +137,8 @@ BUGS = (
         "pass",
         a_stop,
     ),
-    bug_in(DISPATCH, "_handle", "not self._is_stopping", "True", handing_back),
-    bug_in(workers, "_carried", "not isinstance(error, StopIteration)", "True", any_error),
+    bug_in(CALLS, "_outcome", "self._is_stopping", "False", handing_back),
+    bug_in(CALLS, "_outcome_of", "error is not None", "False", any_error),
     bug_in(KEYS, "catch_up", "self._log.read(...)", "()", a_window),
     bug_in(
         KEYS,
@@ -153,14 +156,14 @@ BUGS = (
         failures_and_keys,
     ),
     bug_in(
-        DISPATCH,
-        "_handle",
-        "self._finish(_, Verdict.HANDLED, ...)",
-        "self._finish(entry, Verdict.HANDLED, holds_lanes=False)",
+        TURNS,
+        "_note",
+        "self._leave_lanes(entry)",
+        "pass",
         concurrency,
     ),
     bug_in(lanes.KeyLanes, "_is_first", "all", "any", two_lanes),
-    bug_in(DISPATCH, "_lanes_of", "entry.key is not None", "False", keys_across_partitions),
+    bug_in(subjects, "lanes_of", "entry.key is not None", "False", keys_across_partitions),
     bug_in(KEYS, "trim", "self._log.trim(...)", "pass", keys_let_go),
     bug_in(
         settling.Settling,

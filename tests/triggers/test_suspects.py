@@ -249,13 +249,15 @@ def test_a_gate_lets_others_in_when_the_suspect_has_left() -> None:
         assert not opened.may_begin(alone=True)
         other.must_run_alone = True
         assert not opened.may_begin(alone=False)
-        opened.leave("a")
+        assert opened.leave("a")
+        opened.begin_all()
         assert other.begun == 1
         other.must_run_alone = False
         opened.enter("suspect", alone=True)
         assert not opened.may_begin(alone=False)
-        opened.leave("suspect")
-        assert other.begun == 2
+        assert opened.leave("suspect")
+        opened.enter("b", alone=False)
         assert opened.may_begin(alone=False)
+        assert not opened.leave("b")
 
     asyncio.run(program())

@@ -1,7 +1,7 @@
 """Spans for what consumers get and functions handle."""
 
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from functools import partial
 
 from strandline.log import Log
@@ -25,9 +25,9 @@ def tracing_of(log: Log, whose: ConsumerName) -> Callable[[Iterable[Delivery]], 
 
 def processing_of(
     log: Log, topic: Topic, name: str
-) -> Callable[[Record], AbstractContextManager[object]]:
-    """Return what makes a block for each record that a function handles."""
+) -> Callable[[Record], AbstractContextManager[object]] | None:
+    """Return what makes a block for each record that a function handles; None without traces."""
     tracing = parts_of(log).tracing
     if tracing is None:
-        return lambda _: nullcontext()
+        return None
     return partial(tracing.processing, topic.name, name)

@@ -7,6 +7,7 @@ from typing import Any
 
 from strandline.subscriptions import Delivery
 from strandline.triggers.handled_keys import HandledKey
+from strandline.triggers.settling import Finished, Verdict
 from strandline.triggers.source import Source
 from strandline.values import LeaseLostError, Record, StrandlineError
 from strandline.values.record import with_value
@@ -31,7 +32,7 @@ class ActiveDelivery:
     is_suspect: bool = False
     """Whether it was in flight when a process ended, and so has to be alone."""
     settled: asyncio.Event | None = None
-    """Set once it is settled."""
+    """Set once it is settled, of a suspect."""
     key: HandledKey | None = None
     error: Exception | None = None
     generation: int = 0
@@ -68,9 +69,17 @@ class ActiveDelivery:
         return False
 
     @property
-    def is_in_doubt(self) -> bool:
-        """Whether it has to be found out first which process holds its partition."""
-        return not self.is_gone and not self.source.consumer.holds(self.delivered)
+    def is_held(self) -> bool:
+        """Whether no other process can have its partition, as far as is known without the log."""
+        return self.source.consumer.holds(self.delivered)
+
+    def finished(self, verdict: Verdict, error: BaseException | None = None) -> Finished:
+        """Return its outcome, and drop its value."""
+        self.record = None
+        outcome = Finished(self.source, self.carrier, self.count, verdict)
+        outcome.key, outcome.error, outcome.generation = self.key, error, self.generation
+        outcome.settled = self.settled
+        return outcome
 
 
 def light(record: Record) -> Record:
