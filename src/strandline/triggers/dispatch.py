@@ -70,7 +70,6 @@ class Dispatch:
         self._delayed: dict[tuple[int, int, int], ActiveDelivery] = {}
         self._timeouts: dict[Source, asyncio.Timeout] = {}
         self._handed_back: Sequence[ActiveDelivery] = ()
-        self._is_in_doubt = False
         self._is_stopping = False
 
     def close(self) -> None:
@@ -134,8 +133,9 @@ class Dispatch:
                 await self._delay()
                 continue
             self._pace.note_taken(self._turns.count)
-            self._turns.low = (self._pace.ahead - 1) // 2
-            self._is_in_doubt = False
+            # A list that is short, since its records are large, is followed by such a one.
+            self._turns.low = (min(self._pace.ahead, len(deliveries)) - 1) // 2
+            self._turns.is_in_doubt = False
             for delivery in deliveries:
                 self._enter(source, delivery)
             self.begin_ready()
@@ -156,7 +156,7 @@ class Dispatch:
 
     def _is_roomy(self) -> bool:
         # In doubt, a step of a consumer finds out which process holds its partitions.
-        return self._is_in_doubt or self._turns.is_roomy
+        return self._turns.is_in_doubt or self._turns.is_roomy
 
     def _may_begin(self) -> bool:
         return self._stop.may_begin and not self._is_stopping
@@ -174,6 +174,7 @@ class Dispatch:
             if not timeout.expired():
                 timeout.reschedule(now)
         self._is_woken.set()
+        self._turns.is_in_doubt = False
         self.begin_ready()
 
     def _enter(self, source: Source, delivery: Delivery) -> None:
@@ -183,17 +184,19 @@ class Dispatch:
             entry = delayed
             entry.count = delivery.count
         entry.generation = delivery.generation
+        verdict = None
         if (delayed is not None or delivery.count > 1) and not self._is_delivered_again(entry):
-            return
-        if not entry.is_suspect and not isinstance(entry.error, TooOftenError):
+            verdict = Verdict.LOST
+        elif not entry.is_suspect and entry.error is None:
             self._subjects.read(entry, delivery.record)
             if entry.record is None and entry.error is None:
-                if delayed is not None:
-                    self._turns.leave_lanes(entry)
-                self._turns.pass_over(entry.finished(Verdict.UNWANTED))
-                self._has_work.set()
-                return
-        if delayed is not None:
+                verdict = Verdict.UNWANTED
+        if verdict is not None:
+            if delayed is not None:
+                self._turns.leave_lanes(entry)
+            self._turns.pass_over(entry.finished(verdict))
+            self._has_work.set()
+        elif delayed is not None:
             self._turns.add(entry)
         else:
             self._turns.enter(entry, lanes_of(entry))
@@ -242,8 +245,7 @@ class Dispatch:
         ended = self._turns.ended()
         for entry, error in ended.failures:
             self._fail(entry, error)
-        if ended.is_in_doubt:
-            self._is_in_doubt = True
+        if self._turns.is_in_doubt:
             self._timer.fire_in(POLL_S)
         self._has_work.set()
         if not self._turns.running:
@@ -298,6 +300,8 @@ class Dispatch:
         self._is_woken.set()
         if any(finished.verdict is Verdict.FAILED for finished in batch):
             self._wake()
+        else:
+            self.begin_ready()
 
     def totals(self) -> Counters:
         """Return what was counted, with what the consumer passed over before it got here."""

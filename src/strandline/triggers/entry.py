@@ -9,7 +9,7 @@ from strandline.subscriptions import Delivery
 from strandline.triggers.handled_keys import HandledKey
 from strandline.triggers.settling import Finished, Verdict
 from strandline.triggers.source import Source
-from strandline.values import LeaseLostError, Record, StrandlineError
+from strandline.values import InvalidError, LeaseLostError, Record, StrandlineError
 from strandline.values.record import with_value
 
 
@@ -64,7 +64,7 @@ class ActiveDelivery:
         """Whether its partition went to another process."""
         try:
             self.source.consumer.attempts(self.delivered)
-        except LeaseLostError:
+        except (InvalidError, LeaseLostError):
             return True
         return False
 

@@ -34,7 +34,6 @@ class Ended(NamedTuple):
 
     failures: list[Failure]
     opens_gate: bool
-    is_in_doubt: bool
 
 
 class Turns:
@@ -75,7 +74,8 @@ class Turns:
         self._finished: list[Finished] = []
         self._failures: list[Failure] = []
         self._opens_gate = False
-        self._is_in_doubt = False
+        self.is_in_doubt: bool = False
+        """Whether nothing begins until it is known which process holds the first record."""
         self._is_loop_called = False
         self._is_worker_called = False
 
@@ -131,7 +131,8 @@ class Turns:
     def begin_alone(self) -> ActiveDelivery | None:
         """Return the next suspect, which runs from now on, and nothing beside it."""
         with self._lock:
-            if not self.must_run_alone or not self._gate.may_begin(alone=True):
+            is_next = self.must_run_alone and not self.is_in_doubt
+            if not is_next or not self._gate.may_begin(alone=True):
                 return None
             entry = self._suspects.popleft()
             self._run(entry, alone=True)
@@ -143,7 +144,7 @@ class Turns:
             self.running.discard(entry)
             self._opens_gate |= self._gate.leave(entry)
             (self._suspects if entry.is_suspect else self._ready).appendleft(entry)
-            self._is_in_doubt = True
+            self.is_in_doubt = True
             self._call_loop()
 
     def calls_worker(self) -> bool:
@@ -191,8 +192,8 @@ class Turns:
     def ended(self) -> Ended:
         """Return what the loop has to do since the last time."""
         with self._lock:
-            ended = Ended(self._failures, self._opens_gate, self._is_in_doubt)
-            self._failures, self._opens_gate, self._is_in_doubt = [], False, False
+            ended = Ended(self._failures, self._opens_gate)
+            self._failures, self._opens_gate = [], False
             self._is_loop_called = False
             return ended
 
@@ -226,7 +227,7 @@ class Turns:
         return bool(self._ready) and self.has_free_place and not self._is_worker_called
 
     def _may_begin_more(self) -> bool:
-        is_free = not self._suspects and self.has_free_place
+        is_free = not self._suspects and self.has_free_place and not self.is_in_doubt
         return is_free and self._may_begin() and self._gate.may_begin(alone=False)
 
     def _run(self, entry: ActiveDelivery, *, alone: bool) -> None:
