@@ -316,7 +316,7 @@ PROCESS_BUGS = [
         "a trigger loses the count of a retry",
         Dispatch,
         "_enter",
-        "entry.count = delivery.count",
+        "delayed.delivered = entry.delivered",
         "pass",
         caught_by="triggers",
     ),

@@ -151,7 +151,7 @@ KEYS = handled_keys.HandledKeys
 
 
 BUGS = (
-    bug_in(DISPATCH, "_enter", "entry.count = delivery.count", "pass", retries),
+    bug_in(DISPATCH, "_enter", "delayed.delivered = entry.delivered", "pass", retries),
     bug_in(DISPATCH, "_fail", "_.retry[_]", "self.trigger.retry[0]", retries),
     bug_in(DISPATCH, "_note_end", "self._timer.fire_in(...)", "pass", retries),
     bug_in(

@@ -169,7 +169,7 @@ class Calls:
     def _arguments(self, entry: ActiveDelivery) -> tuple[Any, ...]:
         if self._trigger.takes_delivery:
             assert entry.record is not None
-            return entry.record, Delivery(entry.record, entry.count)
+            return entry.record, Delivery(entry.record, entry.delivered.count)
         return (entry.record,)
 
     # --- in threads ---

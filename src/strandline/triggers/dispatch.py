@@ -178,12 +178,11 @@ class Dispatch:
         self.begin_ready()
 
     def _enter(self, source: Source, delivery: Delivery) -> None:
-        entry = ActiveDelivery(source, light(delivery.record), delivery.count, None)
+        entry = ActiveDelivery(source, light(delivery))
         delayed = self._delayed.pop(entry.place, None) if self._delayed else None
         if delayed is not None:
+            delayed.delivered = entry.delivered
             entry = delayed
-            entry.count = delivery.count
-        entry.generation = delivery.generation
         verdict = None
         if (delayed is not None or delivery.count > 1) and not self._is_delivered_again(entry):
             verdict = Verdict.LOST
@@ -215,7 +214,8 @@ class Dispatch:
                 deliveries=attempts.count,
             )
             # It is not delivered once more.
-            entry.count, entry.is_suspect = attempts.count, False
+            entry.delivered = replace(entry.delivered, count=attempts.count)
+            entry.is_suspect = False
         # Nothing of the user's is called for a suspect before it is alone.
         entry.settled = asyncio.Event() if entry.is_suspect else None
         return True

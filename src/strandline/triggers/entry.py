@@ -22,11 +22,10 @@ class ActiveDelivery:
     """A delivery in progress: it waits for its turn, runs, or is delayed until its retry."""
 
     source: Source
-    carrier: Record
+    delivered: Delivery
     """Without its value."""
-    count: int
-    record: Record | None
-    """What the function is given; None while it waits, to be read again."""
+    record: Record | None = None
+    """What the function is given; None while it waits without, to be read again."""
     attempt: int = 1
     """Which attempt of its schedule it is."""
     is_suspect: bool = False
@@ -35,18 +34,17 @@ class ActiveDelivery:
     """Set once it is settled, of a suspect."""
     key: HandledKey | None = None
     error: Exception | None = None
-    generation: int = 0
-    """That in which its consumer holds the partition."""
+
+    @property
+    def carrier(self) -> Record:
+        """What its consumer delivered, without its value."""
+        return self.delivered.record
 
     @property
     def place(self) -> tuple[int, int, int]:
         """Identifies it among all that are in flight."""
-        return id(self.source), self.carrier.partition, self.carrier.offset
-
-    @property
-    def delivered(self) -> Delivery:
-        """The delivery that it is, without its value."""
-        return Delivery(self.carrier, self.count, self.generation)
+        carrier = self.delivered.record
+        return id(self.source), carrier.partition, carrier.offset
 
     @property
     def shown(self) -> dict[str, object]:
@@ -76,15 +74,12 @@ class ActiveDelivery:
     def finished(self, verdict: Verdict, error: BaseException | None = None) -> Finished:
         """Return its outcome, and drop its value."""
         self.record = None
-        outcome = Finished(self.source, self.carrier, self.count, verdict)
-        outcome.key, outcome.error, outcome.generation = self.key, error, self.generation
-        outcome.settled = self.settled
-        return outcome
+        return Finished(self.source, self.delivered, verdict, self.key, error, self.settled)
 
 
-def light(record: Record) -> Record:
-    """Return a record without its value."""
-    return with_value(record, b"")
+def light(delivery: Delivery) -> Delivery:
+    """Return a delivery whose record has no value."""
+    return Delivery(with_value(delivery.record, b""), delivery.count, delivery.generation)
 
 
 def is_async(function: Any) -> bool:

@@ -44,6 +44,8 @@ class Gate:
         self._inside: set[Hashable] = set()
         self._alone: Hashable | None = None
         self._timer: Timer | None = None
+        self.suspects: int = 0
+        """How many suspects wait for their turn, in all triggers together."""
 
     def join(self, member: Member) -> None:
         """Have a trigger called on this loop whenever it may begin more."""
@@ -88,10 +90,7 @@ class Gate:
         return was_alone or self._is_one_awaited()
 
     def _is_one_awaited(self) -> bool:
-        for each in self._members:  # noqa: SIM110 - A generator costs more than all the rest.
-            if each.must_run_alone:
-                return True
-        return False
+        return self.suspects > 0 and any(each.must_run_alone for each in self._members)
 
     def _set_timer(self) -> None:
         if self._timer is None:

@@ -135,6 +135,7 @@ class Turns:
             if not is_next or not self._gate.may_begin(alone=True):
                 return None
             entry = self._suspects.popleft()
+            self._gate.suspects -= 1
             self._run(entry, alone=True)
             return entry
 
@@ -143,7 +144,7 @@ class Turns:
         with self._lock:
             self.running.discard(entry)
             self._opens_gate |= self._gate.leave(entry)
-            (self._suspects if entry.is_suspect else self._ready).appendleft(entry)
+            self._add(entry, is_next=True)
             self.is_in_doubt = True
             self._call_loop()
 
@@ -220,8 +221,13 @@ class Turns:
 
     # --- under the lock ---
 
-    def _add(self, entry: ActiveDelivery) -> None:
-        (self._suspects if entry.is_suspect else self._ready).append(entry)
+    def _add(self, entry: ActiveDelivery, *, is_next: bool = False) -> None:
+        self._gate.suspects += entry.is_suspect
+        queue = self._suspects if entry.is_suspect else self._ready
+        if is_next:
+            queue.appendleft(entry)
+        else:
+            queue.append(entry)
 
     def _needs_worker(self) -> bool:
         return bool(self._ready) and self.has_free_place and not self._is_worker_called
