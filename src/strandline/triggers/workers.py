@@ -40,8 +40,7 @@ class Workers:
             is_short = self._threads < min(self._busy, self._count)
             self._threads += is_short
         if is_short:
-            thread = threading.Thread(target=self._work, name=f"trigger {self._name}", daemon=True)
-            start_thread(thread)
+            self._begin_thread()
         self._calls.put(call)
 
     async def run(self, function: Callable[..., Any], *arguments: object) -> Returned:
@@ -61,6 +60,17 @@ class Workers:
         """Let the threads end, each after the call that it is in."""
         for _ in range(self._threads):
             self._calls.put(None)
+
+    def _begin_thread(self) -> None:
+        thread = threading.Thread(target=self._work, name=f"trigger {self._name}", daemon=True)
+        try:
+            start_thread(thread)
+        except RuntimeError:
+            with self._lock:
+                self._threads -= 1
+                if self._threads == 0:
+                    raise
+            # The system has no more: those that there are make the call.
 
     def _work(self) -> None:
         while (call := self._calls.get()) is not None:
