@@ -32,6 +32,9 @@ from strandline.values import LeaseLostError, StrandlineError, UnavailableError
 CANCEL_TIMEOUT_S: Final = 5.0
 """How long cancelled functions and the last acks may take, once time is up."""
 
+TOGETHER_S: Final = 0.002
+"""How long what has ended waits for what ends next, to be settled with it."""
+
 _logger = logging.getLogger("strandline")
 
 
@@ -278,6 +281,8 @@ class Dispatch:
         while not (self._is_stopping and self._turns.is_over):
             await self._has_work.wait()
             self._has_work.clear()
+            if self._turns.is_settled_later and not self._is_stopping:
+                await asyncio.sleep(TOGETHER_S)  # noqa: TID251 - A clock that stands still holds up no ack.
             batch = self._turns.take_finished()
             if batch:
                 await self._settle(batch)

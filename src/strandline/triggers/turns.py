@@ -14,6 +14,9 @@ from strandline.values import Record
 KEPT_MAX: Final = 256
 """How many records that wait for their lanes keep their value at most."""
 
+TOGETHER: Final = 64
+"""How many records that have ended are settled at once."""
+
 KEPT_BYTES: Final = 4096
 """How large each of those may be."""
 
@@ -202,6 +205,14 @@ class Turns:
     def is_over(self) -> bool:
         """Whether nothing runs, and nothing has ended that is not settled."""
         return not (self.running or self._finished or self._failures)
+
+    @property
+    def is_settled_later(self) -> bool:
+        """Whether more will end in a moment, which can be settled together with what has."""
+        with self._lock:
+            few = self._finished if len(self._finished) < TOGETHER else ()
+            # A suspect runs until it is settled.
+            return bool(few and self.running and few[-1].settled is None)
 
     def take_finished(self) -> list[Finished]:
         """Return what is to be settled since the last time."""
