@@ -49,6 +49,8 @@ class Sizes:
     consumer_records: int
     consumer_acked: int
     consumer_shared: int
+    #: Of a trigger whose function does nothing.
+    triggered: int
     #: Requests of all connections to a server, of single events and of batches; connections
     #: that are many, and streams that are read.
     served_requests: int
@@ -94,6 +96,7 @@ FULL = Sizes(
     consumer_records=200_000,
     consumer_acked=20_000,
     consumer_shared=4_000,
+    triggered=40_000,
     served_requests=16_384,
     served_batches=640,
     served_many=256,
@@ -137,6 +140,7 @@ TINY = Sizes(
     consumer_records=300,
     consumer_acked=200,
     consumer_shared=40,
+    triggered=300,
     served_requests=64,
     served_batches=16,
     served_many=32,

@@ -25,6 +25,8 @@ from strandline.subscriptions.deliveries import Deliveries
 from strandline.subscriptions.delivery_counts import DeliveryCounts
 from strandline.subscriptions.outstanding import Attempts
 from strandline.subscriptions.subscription import Subscription
+from strandline.triggers import subjects
+from strandline.triggers.calls import Calls
 from strandline.triggers.dispatch import Dispatch
 from strandline.triggers.gate import Gate
 from strandline.triggers.handled_keys import HandledKeys
@@ -280,10 +282,10 @@ PROCESS_BUGS = [
     ),
     _sqlite(
         "a trigger acks before its function was called",
-        Dispatch,
-        "_handle",
-        "await self._call_function(...)",
-        "await asyncio.to_thread(entry.source.consumer.ack, entry.carrier); _",
+        Calls,
+        "_work",
+        "self._call_worker()",
+        "_; entry.source.consumer.ack(entry.carrier)",
         caught_by="triggers",
     ),
     _sqlite(
@@ -304,8 +306,8 @@ PROCESS_BUGS = [
     ),
     _sqlite(
         "a trigger lets the records of a key overtake each other",
-        Dispatch,
-        "_lanes_of",
+        subjects,
+        "lanes_of",
         "(_, record.partition, record.key)",
         "('key', record.offset)",
         caught_by="triggers",
@@ -313,8 +315,8 @@ PROCESS_BUGS = [
     _sqlite(
         "a trigger loses the count of a retry",
         Dispatch,
-        "_take",
-        "entry.count = delivery.count",
+        "_enter",
+        "delayed.delivered = entry.delivered",
         "pass",
         caught_by="triggers",
     ),

@@ -11,7 +11,7 @@ import pytest
 
 import strandline as sl
 from strandline.testing import FakeClock
-from strandline.triggers import Counters, Triggers, dispatch, handled_keys, settling
+from strandline.triggers import Counters, Triggers, handled_keys, settling, subjects
 from strandline.triggers.handled_keys import HandledKey, HandledKeys, digest_of
 from strandline.values import InvalidError
 from tests.logs import SCHEMES
@@ -308,7 +308,7 @@ def test_a_memory_of_the_last_time_alone_is_found() -> None:
         def is_handled(self, key: bytes, timestamp_us: int) -> bool:
             return abs(timestamp_us - (self.last or {}).get(key, 0)) < 60_000_000
 
-    with mock.patch.object(dispatch, "HandledKeys", LastTimes), pytest.raises(AssertionError):
+    with mock.patch.object(subjects, "HandledKeys", LastTimes), pytest.raises(AssertionError):
         test_a_repeat_is_known_whatever_was_handled_in_between(restarts=False)
 
 

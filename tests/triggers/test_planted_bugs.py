@@ -7,7 +7,9 @@ from strandline.subscriptions import dead_letters
 from strandline.subscriptions.dead_letters import DeadLettering
 from strandline.subscriptions.redriving import _Redrive
 from strandline.testing import FakeClock
-from strandline.triggers import dispatch, handled_keys, lanes, settling, workers
+from strandline.triggers import calls as calls_of
+from strandline.triggers import dispatch, handled_keys, lanes, settling, subjects, turns
+from strandline.triggers.triggers import _Run
 from tests.planting import Planted, bug_in
 from tests.subscriptions import test_dead_letter_tools
 from tests.triggers import (
@@ -16,6 +18,7 @@ from tests.triggers import (
     test_handled_keys,
     test_lanes,
     test_redriving,
+    test_runs_of_calls,
     test_triggers,
 )
 
@@ -103,17 +106,57 @@ def dying_again() -> None:
     )
 
 
+def a_slow_function() -> None:
+    test_runs_of_calls.test_a_call_may_wait_for_that_of_the_next_record_if_a_place_is_free(False)
+
+
+def a_slow_task() -> None:
+    test_runs_of_calls.test_a_call_may_wait_for_that_of_the_next_record_if_a_place_is_free(True)
+
+
+def tasks() -> None:
+    test_runs_of_calls.test_no_more_tasks_wait_at_once_than_concurrency_says()
+
+
+def a_stop_in_the_middle() -> None:
+    test_runs_of_calls.test_a_stop_in_the_middle_settles_what_began_and_hands_back_the_rest(
+        test_runs_of_calls.blocking, orders()
+    )
+
+
+def a_lost_lease() -> None:
+    test_runs_of_calls.test_a_lease_that_is_lost_in_the_middle_ends_the_calls_for_its_records(False)
+
+
+def variables() -> None:
+    test_runs_of_calls.test_a_call_sees_the_variables_of_the_runner_and_of_no_other_call(
+        test_runs_of_calls.on_the_loop
+    )
+
+
+def a_cancelled_task() -> None:
+    test_runs_of_calls.test_a_call_that_cancels_its_own_task_cancels_no_other()
+
+
+def values() -> None:
+    test_runs_of_calls.test_records_that_wait_for_their_key_come_with_their_value_however_many(
+        test_runs_of_calls.blocking
+    )
+
+
+CALLS = calls_of.Calls
 DISPATCH = dispatch.Dispatch
+TURNS = turns.Turns
 KEYS = handled_keys.HandledKeys
 
 
 BUGS = (
-    bug_in(DISPATCH, "_take", "entry.count = delivery.count", "pass", retries),
+    bug_in(DISPATCH, "_enter", "delayed.delivered = entry.delivered", "pass", retries),
     bug_in(DISPATCH, "_fail", "_.retry[_]", "self.trigger.retry[0]", retries),
-    bug_in(DISPATCH, "_settle", "self._timer.fire_in(...)", "pass", retries),
+    bug_in(DISPATCH, "_note_end", "self._timer.fire_in(...)", "pass", retries),
     bug_in(
-        DISPATCH,
-        "_lanes_of",
+        subjects,
+        "lanes_of",
         "(_, record.partition, record.key)",
         "('key', record.offset)",
         concurrency,
@@ -121,8 +164,8 @@ BUGS = (
     bug_in(
         DISPATCH,
         "_fail",
-        "self._finish(_, Verdict.FAILED, ...)",
-        "self._finish(entry, Verdict.FAILED, error, delay_s=delay_s, holds_lanes=True)",
+        "self._turns.pass_over(failed)",
+        "self._turns.leave_lanes(entry); _",
         a_key_that_waits,
     ),
     bug_in(settling.Settling, "_give_up", "_.dead_letter(...)", "pass", redriven),
@@ -134,8 +177,8 @@ BUGS = (
         "pass",
         a_stop,
     ),
-    bug_in(DISPATCH, "_handle", "not self._is_stopping", "True", handing_back),
-    bug_in(workers, "_carried", "not isinstance(error, StopIteration)", "True", any_error),
+    bug_in(CALLS, "_outcome", "self._is_stopping", "False", handing_back),
+    bug_in(CALLS, "_outcome_of", "error is not None", "False", any_error),
     bug_in(KEYS, "catch_up", "self._log.read(...)", "()", a_window),
     bug_in(
         KEYS,
@@ -153,14 +196,14 @@ BUGS = (
         failures_and_keys,
     ),
     bug_in(
-        DISPATCH,
-        "_handle",
-        "self._finish(_, Verdict.HANDLED, ...)",
-        "self._finish(entry, Verdict.HANDLED, holds_lanes=False)",
+        TURNS,
+        "_note",
+        "self._leave_lanes(entry)",
+        "pass",
         concurrency,
     ),
     bug_in(lanes.KeyLanes, "_is_first", "all", "any", two_lanes),
-    bug_in(DISPATCH, "_lanes_of", "entry.key is not None", "False", keys_across_partitions),
+    bug_in(subjects, "lanes_of", "entry.key is not None", "False", keys_across_partitions),
     bug_in(KEYS, "trim", "self._log.trim(...)", "pass", keys_let_go),
     bug_in(
         settling.Settling,
@@ -169,6 +212,15 @@ BUGS = (
         "False",
         a_lagging_partition,
     ),
+    bug_in(TURNS, "has_free_place", "_ < self._concurrency", "True", tasks),
+    bug_in(TURNS, "begin", "self._call_loop()", "pass", keys_across_partitions),
+    bug_in(CALLS, "_work", "self._call_worker()", "pass", a_slow_function),
+    bug_in(CALLS, "_work_on_loop", "self._call_worker()", "pass", a_slow_task),
+    bug_in(_Run, "request_stop", "self._stop.may_begin = False", "pass", a_stop_in_the_middle),
+    bug_in(CALLS, "_is_ended", "not entry.is_held", "False", a_lost_lease),
+    bug_in(CALLS, "_work_on_loop", "self._context.copy()", "self._context", variables),
+    bug_in(CALLS, "_work_on_loop", "task.cancelling()", "False", a_cancelled_task),
+    bug_in(CALLS, "_is_ended", "self._subjects.restore(entry)", "pass", values),
     bug_in(_Redrive, "_hand_on", "self._identity(...)", "None", two_redrivers),
     bug_in(dead_letters, "redriven_letters", "int(...)", "-1", redriven),
     bug_in(

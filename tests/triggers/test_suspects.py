@@ -247,15 +247,17 @@ def test_a_gate_lets_others_in_when_the_suspect_has_left() -> None:
         opened.join(other)
         opened.enter("a", alone=False)
         assert not opened.may_begin(alone=True)
-        other.must_run_alone = True
+        other.must_run_alone, opened.suspects = True, 1
         assert not opened.may_begin(alone=False)
-        opened.leave("a")
+        assert opened.leave("a")
+        opened.begin_all()
         assert other.begun == 1
-        other.must_run_alone = False
+        other.must_run_alone, opened.suspects = False, 0
         opened.enter("suspect", alone=True)
         assert not opened.may_begin(alone=False)
-        opened.leave("suspect")
-        assert other.begun == 2
+        assert opened.leave("suspect")
+        opened.enter("b", alone=False)
         assert opened.may_begin(alone=False)
+        assert not opened.leave("b")
 
     asyncio.run(program())

@@ -7,7 +7,7 @@ one continues from them.
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from strandline.clock import Clock
@@ -293,15 +293,17 @@ class Deliveries:
             room[each.partition] -= 1
             size += size_of(each)
         while len(gathered) < limits.records:
-            record = self._first_taken(limits.records - len(gathered))
-            if record is None:
+            record = taken[0] if taken else self._first_taken(limits.records - len(gathered))
+            if not isinstance(record, Record):
+                # There is none, or one that has failed.
                 return
-            if record.partition in self._outstanding and not self._waiting.is_early(record):
+            outstanding = self._outstanding.get(record.partition)
+            if outstanding is not None and not self._waiting.is_early(record):
                 if limits.bytes is not None:
                     size += size_of(record)
                     if gathered and size > limits.bytes:
                         return
-                if not self._is_first(record) or room.get(record.partition, 0) <= 0:
+                if not outstanding.is_first(record.offset) or room.get(record.partition, 0) <= 0:
                     return
                 room[record.partition] -= 1
                 gathered.append(record)
@@ -309,12 +311,9 @@ class Deliveries:
                 return
             taken.popleft()
 
-    def _first_taken(self, most: int) -> Record | None:
-        """Return the first record that was read; None if there is none, or if it failed."""
-        taken = self._taken
-        if not taken:
-            taken.extend(self._take_nowait(most))
-        return taken[0] if taken and isinstance(taken[0], Record) else None
+    def _first_taken(self, most: int) -> Record | FailedRecord | None:
+        self._taken.extend(self._take_nowait(most))
+        return self._taken[0] if self._taken else None
 
     def _is_passed(self, record: Record) -> bool:
         """Postpone a record that is not due, or drop one whose partition was removed.
@@ -330,11 +329,7 @@ class Deliveries:
         self._put_off(outstanding, record)
         return True
 
-    def _is_first(self, record: Record) -> bool:
-        outstanding = self._outstanding.get(record.partition)
-        return outstanding is not None and outstanding.is_first(record.offset)
-
-    def _deliver_many(self, by_partition: Mapping[int, Sequence[int]]) -> Iterator[Delivery]:
+    def _deliver_many(self, by_partition: Mapping[int, Sequence[int]]) -> list[Delivery]:
         with self._lock:
             generations = {}
             for partition, offsets in by_partition.items():
@@ -345,9 +340,11 @@ class Deliveries:
                         outstanding.deliver(end)
                     outstanding.deliver_many(offsets)
                     generations[partition] = outstanding.generation
-        for record in self._gathered:
-            if record.partition in generations:
-                yield Delivery(record, 1, generations[record.partition])
+        return [
+            Delivery(record, 1, generations[record.partition])
+            for record in self._gathered
+            if record.partition in generations
+        ]
 
 
 def _record(found: Record | FailedRecord) -> Record:

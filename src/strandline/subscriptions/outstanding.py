@@ -5,11 +5,12 @@ cursor stored at `floor` never passes an unsettled record, in whatever order the
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Final
 
 from strandline.log.gaps import NO_GAPS, Gaps
-from strandline.subscriptions.runs import OffsetRuns
+from strandline.subscriptions.runs import OffsetRuns, runs_of
 from strandline.values import InvalidError, Offset, UnavailableError
 
 DELIVERIES_MAX: Final = 5
@@ -254,14 +255,14 @@ class Outstanding:
 
     def up_to(self, offset: int) -> list[int]:
         """Return the outstanding records up to this one; raises as `floor_after`."""
-        self._check_delivered(offset)
+        self._check_delivered({offset})
         return sorted(each for each in self._delivered if each <= offset)
 
     def floor_after(self, offsets: Collection[int]) -> Offset:
         """Return the floor after settling these records; raises as `settle`."""
-        for offset in offsets:
-            self._check_delivered(offset)
-        return Offset(self._risen(set(offsets)))
+        settled = set(offsets)
+        self._check_delivered(settled)
+        return Offset(self._risen(settled))
 
     def gaps_after(self, offsets: Collection[int]) -> Gaps | None:
         """Return the gaps to store after settling these records; None if there are none.
@@ -286,15 +287,18 @@ class Outstanding:
 
     def settle(self, offsets: Iterable[int]) -> None:
         """Settle these records. May be repeated; InvalidError for one that was never delivered."""
-        for offset in offsets:
-            if offset < self.floor:
-                continue
-            self._check_delivered(offset)
-            self.end_delay(offset)
+        new = {offset for offset in offsets if offset >= self.floor}
+        self._check_delivered(new)
+        # First: records that an interrupt leaves half done are settled, and may be settled again.
+        for start, end in runs_of(new):
+            self._settled.add(start, end)
+        if self._delayed or self._resting or self._waits:
+            for offset in new:
+                self.end_delay(offset)
+        for offset in new:
             self._in_flight.pop(offset, None)
             self._earlier.pop(offset, None)
-            self._delivered.discard(offset)
-            self._settled.add(offset, offset + 1)
+        self._delivered -= new
         self._rise()
 
     def keep(self, gaps: Gaps) -> None:
@@ -326,10 +330,10 @@ class Outstanding:
             else:
                 return floor
 
-    def _check_delivered(self, offset: int) -> None:
-        is_known = offset in self._delivered or offset in self._settled
-        if offset >= self.floor and not is_known:
-            raise InvalidError("this record was not delivered here", offset=offset)
+    def _check_delivered(self, offsets: AbstractSet[int]) -> None:
+        for offset in offsets - self._delivered:
+            if offset >= self.floor and offset not in self._settled:
+                raise InvalidError("this record was not delivered here", offset=offset)
 
     def wait(self, offset: int) -> None:
         """Postpone a record that has its own delivery time, before its first delivery."""

@@ -1,7 +1,7 @@
 """Tracing spans for received and processed records."""
 
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from functools import partial
 
 from strandline.log import Log
@@ -25,9 +25,9 @@ def tracing_of(log: Log, whose: ConsumerName) -> Callable[[Iterable[Delivery]], 
 
 def processing_of(
     log: Log, topic: Topic, name: str
-) -> Callable[[Record], AbstractContextManager[object]]:
-    """Return a function that makes a span block for each record being processed."""
+) -> Callable[[Record], AbstractContextManager[object]] | None:
+    """Return a function that makes a span block for each record; None without tracing."""
     tracing = parts_of(log).tracing
     if tracing is None:
-        return lambda _: nullcontext()
+        return None
     return partial(tracing.processing, topic.name, name)

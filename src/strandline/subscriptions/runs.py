@@ -51,3 +51,16 @@ class OffsetRuns:
         if self._starts and self._starts[0] < offset:
             self.count -= offset - self._starts[0]
             self._starts[0] = offset
+
+
+def runs_of(offsets: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """Yield the runs [start, end) of distinct offsets, ascending."""
+    start = end = -1
+    for offset in sorted(offsets):
+        if offset != end:
+            if start >= 0:
+                yield start, end
+            start = offset
+        end = offset + 1
+    if start >= 0:
+        yield start, end

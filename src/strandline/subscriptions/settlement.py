@@ -61,19 +61,8 @@ class Settlement:
 
     def ack_many(self, delivered: Sequence[Record | Delivery]) -> Mapping[Partition, Offset]:
         """Ack each of these: those of the topic with one write, then the redriven ones."""
-        found: dict[Partition, tuple[Outstanding, set[int]]] = {}
-        redriven = []
         with self._acks.storing:
-            for each in delivered:
-                record = record_of(each)
-                with self._lock:
-                    if self._redriven.holds(record):
-                        redriven.append(record)
-                        outstanding = self._outstanding_besides(record)
-                    else:
-                        outstanding = self.of(each)
-                if outstanding is not None:
-                    found.setdefault(record.partition, (outstanding, set()))[1].add(record.offset)
+            found, redriven = self._by_partition(delivered)
             self._check_leases({n: outstanding for n, (outstanding, _) in found.items()})
             cursors = {**self._acks.settle_each(found)}
             try:
@@ -85,6 +74,32 @@ class Settlement:
             for record in redriven:
                 cursors[record.partition] = self._cursor_after(record)
         return cursors
+
+    def _by_partition(
+        self, delivered: Sequence[Record | Delivery]
+    ) -> tuple[Mapping[Partition, tuple[Outstanding, set[int]]], Sequence[Record]]:
+        """Return the offsets to ack of each partition, and the redriven records. Raises as `of`."""
+        found: dict[Partition, tuple[Outstanding, set[int]]] = {}
+        redriven = []
+        known: dict[tuple[str, int, int], set[int]] = {}
+        with self._lock:
+            for each in delivered:
+                record = record_of(each)
+                if self._redriven.holds(record):
+                    redriven.append(record)
+                    outstanding = self._outstanding_besides(record)
+                    if outstanding is not None:
+                        of_topic = found.setdefault(record.partition, (outstanding, set()))
+                        of_topic[1].add(record.offset)
+                    continue
+                generation = each.generation if isinstance(each, Delivery) else 0
+                place = record.topic, record.partition, generation
+                offsets = known.get(place)
+                if offsets is None:
+                    belongs = found.setdefault(record.partition, (self.of(each), set()))
+                    offsets = known[place] = belongs[1]
+                offsets.add(record.offset)
+        return found, redriven
 
     def of(self, delivered: Record | Delivery) -> Outstanding:
         """Return the state of the record's partition. The caller holds the lock.
@@ -112,10 +127,11 @@ class Settlement:
         record = record_of(delivered)
         if self._redriven.holds(record):
             return True
+        if not self._membership.is_valid:
+            return False
         try:
             with self._lock:
-                outstanding = self.of(delivered)
-                return self._membership.is_valid and outstanding.is_outstanding(record.offset)
+                return self.of(delivered).is_outstanding(record.offset)
         except (InvalidError, LeaseLostError):
             return False
 

@@ -1,18 +1,9 @@
 """Counts of the outcomes of a trigger's records."""
 
 from dataclasses import astuple, dataclass
-from typing import Final, Self
+from typing import Self
 
 from strandline.triggers.settling import Verdict
-
-_COUNTED: Final = {
-    Verdict.HANDLED: "handled",
-    Verdict.REPEATED: "deduplicated",
-    Verdict.UNWANTED: "passed_over",
-    Verdict.FAILED: "retried",
-    Verdict.DEAD_LETTER: "dead_lettered",
-    Verdict.LOST: "lost",
-}
 
 
 @dataclass(slots=True)
@@ -35,7 +26,7 @@ class Counters:
 
     def count(self, verdict: Verdict) -> None:
         """Count the outcome of one delivery."""
-        name = _COUNTED[verdict]
+        name = verdict.value
         setattr(self, name, getattr(self, name) + 1)
 
     def __iadd__(self, other: "Counters") -> Self:

@@ -2,12 +2,11 @@
 
 import asyncio
 import contextlib
-import inspect
 import logging
-from collections import deque
-from collections.abc import Iterator
+import threading
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from strandline.clock import Clock
 from strandline.groups import Assigned, AssignmentEvent
@@ -15,22 +14,26 @@ from strandline.log import Log
 from strandline.subscriptions import AsyncConsumer, Delivery
 from strandline.subscriptions.pages import POLL_S
 from strandline.subscriptions.received import processing_of
+from strandline.triggers.calls import Calls
 from strandline.triggers.counters import Counters
-from strandline.triggers.entry import ActiveDelivery, TooOftenError, is_async, light
-from strandline.triggers.filtering import wanted
+from strandline.triggers.entry import ActiveDelivery, TooOftenError, light
 from strandline.triggers.gate import Gate
-from strandline.triggers.handled_keys import HandledKey, HandledKeys, digest_of
-from strandline.triggers.lanes import KeyLanes
+from strandline.triggers.pace import AHEAD_BYTES, Pace
 from strandline.triggers.settling import Finished, Settling, Verdict, reason_of
 from strandline.triggers.shared_timer import SharedTimer, wait_until
 from strandline.triggers.source import RedriveSource, Source, TopicSource, Watcher
 from strandline.triggers.stop import Stop
+from strandline.triggers.subjects import Subjects, lanes_of
 from strandline.triggers.trigger import Trigger
-from strandline.triggers.workers import Workers
-from strandline.values import LeaseLostError, Record, StrandlineError, UnavailableError
+from strandline.triggers.turns import Turns
+from strandline.triggers.workers import call_on
+from strandline.values import LeaseLostError, StrandlineError, UnavailableError
 
 CANCEL_TIMEOUT_S: Final = 5.0
 """How long cancelled functions and the last acks may take, once time is up."""
+
+TOGETHER_S: Final = 0.002
+"""How long what has ended waits for what ends next, to be settled with it."""
 
 _logger = logging.getLogger("strandline")
 
@@ -38,29 +41,24 @@ _logger = logging.getLogger("strandline")
 class Dispatch:
     """Runs one trigger. Made on any thread, which may have to wait; then for the loop alone.
 
-    A record is taken from its consumer when there is room for one more call. If a record
-    of the same lane is in progress, it waits, without its value, and the next is taken. What
-    is finished is settled in batches, on a thread, while calls go on.
+    Records are taken from their consumer in lists, as far ahead as `Pace` says. Each then
+    waits until it is the first in its lanes and a place is free (`Turns`), and its function
+    is called (`Calls`). What has ended is settled in batches, on a thread, while calls go on.
     """
 
     def __init__(self, log: Log, trigger: Trigger, clock: Clock, gate: Gate) -> None:
         topic = log.topic(trigger.topic)
         self.trigger = trigger
         self._attempts_max = len(trigger.retry) + 1
-        self.counters: Final = Counters()
+        self._counters = Counters()
         self._clock = clock
         self._gate = gate
         self._processing = processing_of(log, topic, trigger.name)
-        self._wanted = wanted(log, topic, trigger.where)
-        self._keys: HandledKeys | None = None
-        if trigger.dedupe_key is not None:
-            window_us = round(trigger.dedupe_window_s * 1_000_000)
-            self._keys = HandledKeys(log, topic, trigger.name, window_us)
-        self._settling = Settling(log, topic, trigger, self._keys, clock)
+        self._subjects = Subjects(log, topic, trigger)
+        self._settling = Settling(log, topic, trigger, self._subjects.keys, clock)
         self._sources: list[Source] = []
         self._loop: asyncio.AbstractEventLoop | None = None
-        #: Whether another process may have handled keys that are not known here.
-        self._has_new_partitions = False
+        self._loop_thread: int | None = None
         for kind in (TopicSource, RedriveSource):
             number = len(self._sources)
             try:
@@ -68,14 +66,13 @@ class Dispatch:
             except BaseException:
                 self.close()
                 raise
-        self._workers = Workers(trigger.concurrency, trigger.name)
-        self._lanes: KeyLanes[ActiveDelivery] = KeyLanes()
-        self._ready: deque[ActiveDelivery] = deque()
+        self._turns = Turns(
+            *(gate, trigger.concurrency), may_begin=self._may_begin, on_change=self._on_change
+        )
+        self._pace = Pace(clock)
         self._delayed: dict[tuple[int, int, int], ActiveDelivery] = {}
-        self._calls: dict[asyncio.Task[None], ActiveDelivery] = {}
-        self._finished: list[Finished] = []
         self._timeouts: dict[Source, asyncio.Timeout] = {}
-        self._abandoned: list[ActiveDelivery] = []
+        self._handed_back: Sequence[ActiveDelivery] = ()
         self._is_stopping = False
 
     def close(self) -> None:
@@ -87,11 +84,17 @@ class Dispatch:
         """Work until a stop is requested; raises what prevents it from working."""
         self._stop = stop
         self._loop = asyncio.get_running_loop()
+        self._loop_thread = threading.get_ident()
         self._timer = SharedTimer(self._clock, self._wake)
         self._has_work = asyncio.Event()
         self._has_room = asyncio.Event()
         self._is_idle = asyncio.Event()
         self._is_woken = asyncio.Event()
+        self._calls = Calls(
+            *(self.trigger, self._turns, self._subjects),
+            processing=self._processing,
+            clock=self._clock,
+        )
         self._gate.join(self)
         feeders = [asyncio.create_task(self._feed(source)) for source in self._sources]
         settler = asyncio.create_task(self._settle_all())
@@ -104,12 +107,12 @@ class Dispatch:
                 task.cancel()
             await asyncio.wait([*feeders, stopping])
             if settler.done():
-                self._release_unsettled()
+                self._calls.release_unsettled()
             await self._finish_calls()
             await self._finish_settling(settler)
             await self._hand_back()
             self._timer.close()
-            self._workers.close()
+            self._calls.close()
             self.close()
         ended = [task.exception() for task in (*feeders, settler) if not task.cancelled()]
         for error in filter(None, ended):
@@ -123,7 +126,7 @@ class Dispatch:
                 self._has_room.clear()
                 await self._has_room.wait()
             try:
-                delivery = await self._next_of(source)
+                deliveries = await self._take(source)
             except TimeoutError:
                 # Stirred: something may be due earlier than this step knew.
                 self.begin_ready()
@@ -132,26 +135,34 @@ class Dispatch:
                 _logger.debug("trigger %s has to wait: %s", self.trigger.name, error)
                 await self._delay()
                 continue
-            self._take(source, delivery)
+            self._pace.note_taken(self._turns.count)
+            # A list that is short, since its records are large, is followed by such a one.
+            self._turns.low = (min(self._pace.ahead, len(deliveries)) - 1) // 2
+            self._turns.is_in_doubt = False
+            for delivery in deliveries:
+                self._enter(source, delivery)
+            self.begin_ready()
 
-    async def _next_of(self, source: Source) -> Delivery:
-        """Return the next delivery; TimeoutError once stirred, which loses none."""
+    async def _take(self, source: Source) -> Sequence[Delivery]:
+        """Return the next deliveries; TimeoutError once stirred, which loses none."""
+        consumer, ahead = AsyncConsumer(source.consumer), self._pace.ahead
         try:
             async with asyncio.timeout(None) as self._timeouts[source]:
-                delivery = await AsyncConsumer(source.consumer).next()
+                if ahead > 1:
+                    return await consumer.fetch(ahead, AHEAD_BYTES)
+                # Counted with those after it, where a list is counted by itself.
+                delivery = await consumer.next()
         finally:
             del self._timeouts[source]
         assert delivery is not None
-        return delivery
+        return (delivery,)
 
     def _is_roomy(self) -> bool:
-        return not self._ready and self._has_free_call()
+        # In doubt, a step of a consumer finds out which process holds its partitions.
+        return self._turns.is_in_doubt or self._turns.is_roomy
 
-    def _has_free_call(self) -> bool:
-        return len(self._calls) < self.trigger.concurrency
-
-    def _is_ending(self) -> bool:
-        return self._is_stopping or self._stop.is_requested.is_set()
+    def _may_begin(self) -> bool:
+        return self._stop.may_begin and not self._is_stopping
 
     async def _delay(self) -> None:
         """Return after the next batch was settled, or after a while."""
@@ -166,19 +177,39 @@ class Dispatch:
             if not timeout.expired():
                 timeout.reschedule(now)
         self._is_woken.set()
+        self._turns.is_in_doubt = False
+        self.begin_ready()
 
-    def _take(self, source: Source, delivery: Delivery) -> None:
-        entry = ActiveDelivery(source, light(delivery.record), delivery.count, None)
-        delayed = self._delayed.pop(entry.place, None)
+    def _enter(self, source: Source, delivery: Delivery) -> None:
+        entry = ActiveDelivery(source, light(delivery))
+        delayed = self._delayed.pop(entry.place, None) if self._delayed else None
         if delayed is not None:
+            delayed.delivered = entry.delivered
             entry = delayed
-            entry.count = delivery.count
-        entry.generation = delivery.generation
+        verdict = None
+        if (delayed is not None or delivery.count > 1) and not self._is_delivered_again(entry):
+            verdict = Verdict.LOST
+        elif not entry.is_suspect and entry.error is None:
+            self._subjects.read(entry, delivery.record)
+            if entry.record is None and entry.error is None:
+                verdict = Verdict.UNWANTED
+        if verdict is not None:
+            if delayed is not None:
+                self._turns.leave_lanes(entry)
+            self._turns.pass_over(entry.finished(verdict))
+            self._has_work.set()
+        elif delayed is not None:
+            self._turns.add(entry)
+        else:
+            self._turns.enter(entry, lanes_of(entry))
+
+    def _is_delivered_again(self, entry: ActiveDelivery) -> bool:
+        """Look at how its deliveries ended before; False if it is another process's by now."""
         try:
-            attempts = source.consumer.attempts(delivery)
+            attempts = entry.source.consumer.attempts(entry.delivered)
         except LeaseLostError:
-            # Gone to another process since it was delivered.
-            return
+            return False
+        entry.record, entry.key, entry.error = None, None, None
         entry.attempt, entry.is_suspect = attempts.charged + 1, attempts.is_suspect
         if attempts.is_too_often(self._attempts_max):
             entry.error = TooOftenError(
@@ -186,173 +217,51 @@ class Dispatch:
                 deliveries=attempts.count,
             )
             # It is not delivered once more.
-            entry.count, entry.is_suspect = attempts.count, False
-        elif entry.is_suspect:
-            # Nothing of the user's is called for it before it is alone.
-            entry.record, entry.key, entry.error = None, None, None
-        else:
-            self._read(entry, delivery.record)
-        is_unwanted = entry.record is None and entry.error is None and not entry.is_suspect
-        if is_unwanted:
-            self._finish(entry, Verdict.UNWANTED, holds_lanes=delayed is not None)
-        elif delayed is not None or self._lanes.enter(entry, self._lanes_of(entry)):
-            self._ready.append(entry)
-        else:
-            entry.record = None
-        self.begin_ready()
-
-    def _read(self, entry: ActiveDelivery, carrier: Record | None = None) -> None:
-        """Find out what the function is to be given, and under which key."""
-        entry.record, entry.key, entry.error = None, None, None
-        try:
-            if carrier is None:
-                carrier = entry.source.read(entry.carrier.partition, entry.carrier.offset)
-            subject = entry.source.subject(carrier)
-            entry.record = None if subject is None else self._wanted(subject)
-            if entry.record is not None and self._keys is not None:
-                entry.key = self._key_of(entry.record)
-        except Exception as error:  # noqa: BLE001 - A failure of the trigger, as those of its function.
-            entry.error = error
-
-    def _key_of(self, record: Record) -> HandledKey | None:
-        dedupe_key = self.trigger.dedupe_key
-        if isinstance(dedupe_key, str):
-            payload = record.payload
-            key = payload.get(dedupe_key) if isinstance(payload, dict) else None
-        else:
-            assert dedupe_key is not None
-            key = dedupe_key(record)
-        return None if key is None else HandledKey(digest_of(key), record.timestamp_us)
-
-    def _lanes_of(self, entry: ActiveDelivery) -> Iterator[tuple[object, ...]]:
-        record = entry.record or entry.carrier
-        if record.key is not None:
-            yield "key", record.partition, record.key
-        if entry.key is not None:
-            yield "handled", entry.key.key
+            entry.delivered = replace(entry.delivered, count=attempts.count)
+            entry.is_suspect = False
+        # Nothing of the user's is called for a suspect before it is alone.
+        entry.settled = asyncio.Event() if entry.is_suspect else None
+        return True
 
     @property
     def must_run_alone(self) -> bool:
         """See gate.Member."""
-        is_next = bool(self._ready) and self._ready[0].is_suspect
-        return is_next and self._has_free_call() and not self._is_ending()
+        return self._turns.must_run_alone
 
     def begin_ready(self) -> None:
         """See gate.Member."""
-        while self._ready and self._has_free_call():
-            if self._is_ending():
-                return
-            if not self._gate.may_begin(alone=self._ready[0].is_suspect):
-                return
-            if self._ready[0].is_in_doubt:
-                # The feeders find out whether the lease still holds.
-                self._timer.fire_in(POLL_S)
-                return
-            self._begin(self._ready.popleft())
+        self._calls.begin()
         if self._is_roomy():
             self._has_room.set()
 
-    def _begin(self, entry: ActiveDelivery) -> None:
-        if entry.is_gone:
-            self._finish(entry, Verdict.LOST, holds_lanes=True)
-            return
-        if not entry.is_suspect:
-            if entry.record is None and entry.error is None:
-                self._read(entry)
-            if self._is_finished(entry):
-                return
-        task = asyncio.create_task(self._call(entry))
-        self._calls[task] = entry
-        self._gate.enter(task, alone=entry.is_suspect)
-        self.counters.in_flight += 1
+    # --- from a call to the log ---
 
-    def _is_finished(self, entry: ActiveDelivery) -> bool:
-        """Finish an entry for which nothing is called; False for all others."""
-        if entry.error is not None:
-            self._fail(entry, entry.error)
-        elif entry.record is None:
-            self._finish(entry, Verdict.UNWANTED, holds_lanes=True)
-        elif entry.key is not None and self._is_handled(*entry.key):
-            self._finish(entry, Verdict.REPEATED, holds_lanes=True)
-        else:
-            return False
-        return True
+    def _on_change(self) -> None:
+        """See Turns."""
+        if threading.get_ident() == self._loop_thread:
+            asyncio.get_running_loop().call_soon(self._look)
+        elif self._loop is not None:
+            call_on(self._loop, self._look)
 
-    def _is_handled(self, key: bytes, timestamp_us: int) -> bool:
-        assert self._keys is not None
-        if self._has_new_partitions:
-            # What came from another process was handled there until then.
-            self._has_new_partitions = False
-            self._keys.catch_up()
-        return self._keys.is_handled(key, timestamp_us)
-
-    # --- the call ---
-
-    async def _call(self, entry: ActiveDelivery) -> None:
-        try:
-            await self._handle(entry)
-            if entry.settled is not None:
-                # Otherwise the log would accuse it of what the next one does.
-                await entry.settled.wait()
-        finally:
-            self._leave()
-        self.begin_ready()
-
-    async def _handle(self, entry: ActiveDelivery) -> None:
-        try:
-            if entry.is_suspect:
-                await self._begin_alone(entry)
-                self._read(entry)
-                if self._is_finished(entry):
-                    return
-            await self._call_function(entry)
-        except asyncio.CancelledError as cancelled:
-            if not self._is_stopping:
-                self._fail(entry, cancelled)
-            # Otherwise it is handed back, and comes again.
-        except BaseException as failure:  # noqa: BLE001 - Whatever a function raises is its failure.
-            self._fail(entry, failure)
-        else:
-            if entry.key is not None and self._keys is not None:
-                self._keys.add(entry.key)
-            self._finish(entry, Verdict.HANDLED, holds_lanes=True)
-
-    async def _begin_alone(self, entry: ActiveDelivery) -> None:
-        while True:
-            try:
-                await asyncio.to_thread(entry.source.consumer.begin_alone, entry.delivered)
-            except UnavailableError as error:
-                _logger.warning("trigger %s cannot count yet: %s", self.trigger.name, error)
-                await wait_until(self._clock, asyncio.Event(), POLL_S)
-            else:
-                return
-
-    def _leave(self) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        del self._calls[task]
-        self._gate.leave(task)
-        self.counters.in_flight -= 1
-        if not self._calls:
+    def _look(self) -> None:
+        """Do what is to be done since the last time."""
+        ended = self._turns.ended()
+        for entry, error in ended.failures:
+            self._fail(entry, error)
+        if self._turns.is_in_doubt:
+            self._timer.fire_in(POLL_S)
+        self._has_work.set()
+        if not self._turns.running:
             self._is_idle.set()
-
-    async def _call_function(self, entry: ActiveDelivery) -> None:
-        record, function = entry.record, self.trigger.function
-        assert record is not None
-        arguments: tuple[Any, ...] = (record,)
-        if self.trigger.takes_delivery:
-            arguments = record, Delivery(record, entry.count)
-        with self._processing(record):
-            if is_async(function):
-                await function(*arguments)
-            else:
-                result = await self._workers.run(function, *arguments)
-                if inspect.isawaitable(result):
-                    await result
+        if ended.opens_gate:
+            self._gate.begin_all()
+        else:
+            self.begin_ready()
 
     def _fail(self, entry: ActiveDelivery, error: BaseException) -> None:
         if entry.attempt >= self._attempts_max or isinstance(error, TooOftenError):
-            self._finish(entry, Verdict.DEAD_LETTER, error, holds_lanes=True)
+            self._turns.leave_lanes(entry)
+            self._turns.pass_over(entry.finished(Verdict.DEAD_LETTER, error))
             return
         delay_s = self.trigger.retry[entry.attempt - 1]
         _logger.warning(
@@ -362,36 +271,19 @@ class Dispatch:
             *(entry.carrier.offset, entry.attempt, self._attempts_max, reason_of(error)),
             extra={"trigger": self.trigger.name, "cause": reason_of(error), **entry.shown},
         )
+        # In its lanes still: what is behind it waits for its retry.
         self._delayed[entry.place] = entry
-        self._finish(entry, Verdict.FAILED, error, delay_s=delay_s)
-
-    def _finish(
-        self,
-        entry: ActiveDelivery,
-        verdict: Verdict,
-        error: BaseException | None = None,
-        *,
-        holds_lanes: bool = False,
-        delay_s: float = 0.0,
-    ) -> None:
-        entry.record = None
-        finished = Finished(entry.source, entry.carrier, entry.count, verdict)
-        finished.key, finished.error, finished.delay_s = entry.key, error, delay_s
-        finished.generation = entry.generation
-        if entry.is_suspect:
-            entry.settled = finished.settled = asyncio.Event()
-        self._finished.append(finished)
-        self._has_work.set()
-        if holds_lanes:
-            self._ready.extend(self._lanes.leave(entry))
-
-    # --- from a call to the log ---
+        failed = entry.finished(Verdict.FAILED, error)
+        failed.delay_s = delay_s
+        self._turns.pass_over(failed)
 
     async def _settle_all(self) -> None:
-        while self._finished or not self._is_stopping or self._calls:
+        while not (self._is_stopping and self._turns.is_over):
             await self._has_work.wait()
             self._has_work.clear()
-            batch, self._finished = self._finished, []
+            if self._turns.is_settled_later and not self._is_stopping:
+                await asyncio.sleep(TOGETHER_S)  # noqa: TID251 - A clock that stands still holds up no ack.
+            batch = self._turns.take_finished()
             if batch:
                 await self._settle(batch)
 
@@ -405,26 +297,34 @@ class Dispatch:
             else:
                 break
         for finished in batch:
-            if finished.settled is not None:
-                finished.settled.set()
             self._note_end(finished)
-            if finished.verdict is Verdict.FAILED:
-                self._timer.fire_in(finished.delay_s)
-        if self._keys is not None and self._settling.horizon_us is not None:
-            self._keys.expire(self._settling.horizon_us)
+        keys = self._subjects.keys
+        if keys is not None and self._settling.horizon_us is not None:
+            keys.expire(self._settling.horizon_us)
             self._settling.horizon_us = None
         self._is_woken.set()
         if any(finished.verdict is Verdict.FAILED for finished in batch):
             self._wake()
+        else:
+            self.begin_ready()
 
     def totals(self) -> Counters:
         """Return what was counted, with what the consumer passed over before it got here."""
         passed = sum(source.consumer.passed_over.count for source in self._sources)
-        return replace(self.counters, passed_over=self.counters.passed_over + passed)
+        counters = self._counters
+        return replace(
+            counters,
+            passed_over=counters.passed_over + passed,
+            in_flight=len(self._turns.running),
+        )
 
     def _note_end(self, finished: Finished) -> None:
-        self.counters.count(finished.verdict)
-        if finished.verdict is Verdict.LOST:
+        self._counters.count(finished.verdict)
+        if finished.settled is not None:
+            finished.settled.set()
+        if finished.verdict is Verdict.FAILED:
+            self._timer.fire_in(finished.delay_s)
+        elif finished.verdict is Verdict.LOST:
             # One that failed waits for a next try that another process makes.
             self._stop_waiting(finished.source, finished.carrier.partition)
 
@@ -433,7 +333,7 @@ class Dispatch:
     def _watcher(self, number: int) -> Watcher:
         def watch(event: AssignmentEvent) -> None:
             if isinstance(event, Assigned):
-                self._has_new_partitions = True
+                self._subjects.has_new_partitions = True
             elif self._loop is not None:
                 # A loop that is closed has nothing left to forget.
                 with contextlib.suppress(RuntimeError):
@@ -450,12 +350,12 @@ class Dispatch:
         for place, entry in tuple(self._delayed.items()):
             if entry.source is source and entry.carrier.partition == partition:
                 del self._delayed[place]
-                self._ready.extend(self._lanes.leave(entry))
+                self._turns.leave_lanes(entry)
 
     # --- the end ---
 
     async def _finish_calls(self) -> None:
-        if not self._calls:
+        if not self._turns.running:
             return
         self._is_idle.clear()
         waits = [
@@ -465,22 +365,12 @@ class Dispatch:
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         for wait in waits:
             wait.cancel()
-        left = [*self._calls]
-        self._abandoned = [*self._calls.values()]
-        for task in left:
-            task.cancel()
-        if left:
+        self._handed_back = await self._calls.end(CANCEL_TIMEOUT_S)
+        if self._handed_back:
             _logger.warning(
                 "trigger %s hands back %d records whose functions did not end in time",
-                *(self.trigger.name, len(left)),
+                *(self.trigger.name, len(self._handed_back)),
             )
-            await asyncio.wait(left, timeout=CANCEL_TIMEOUT_S)
-
-    def _release_unsettled(self) -> None:
-        """Let nothing wait for what will never be settled."""
-        for entry in self._calls.values():
-            if entry.settled is not None:
-                entry.settled.set()
 
     async def _finish_settling(self, settler: asyncio.Task[None]) -> None:
         self._has_work.set()
@@ -493,7 +383,7 @@ class Dispatch:
     async def _hand_back(self) -> None:
         """Uncount what was taken and not begun; what a function still does stays counted."""
         for source in self._sources:
-            running = [each.carrier for each in self._abandoned if each.source is source]
+            running = [each.carrier for each in self._handed_back if each.source is source]
             try:
                 await asyncio.to_thread(source.consumer.hand_back, running)
             except StrandlineError as error:

@@ -7,8 +7,9 @@ from typing import Any
 
 from strandline.subscriptions import Delivery
 from strandline.triggers.handled_keys import HandledKey
+from strandline.triggers.settling import Finished, Verdict
 from strandline.triggers.source import Source
-from strandline.values import LeaseLostError, Record, StrandlineError
+from strandline.values import InvalidError, LeaseLostError, Record, StrandlineError
 from strandline.values.record import with_value
 
 
@@ -21,31 +22,29 @@ class ActiveDelivery:
     """A delivery in progress: it waits for its turn, runs, or is delayed until its retry."""
 
     source: Source
-    carrier: Record
+    delivered: Delivery
     """Without its value."""
-    count: int
-    record: Record | None
-    """What the function is given; None while it waits, to be read again."""
+    record: Record | None = None
+    """What the function is given; None while it waits without, to be read again."""
     attempt: int = 1
     """Which attempt of its schedule it is."""
     is_suspect: bool = False
     """Whether it was in flight when a process ended, and so has to be alone."""
     settled: asyncio.Event | None = None
-    """Set once it is settled."""
+    """Set once it is settled, of a suspect."""
     key: HandledKey | None = None
     error: Exception | None = None
-    generation: int = 0
-    """That in which its consumer holds the partition."""
+
+    @property
+    def carrier(self) -> Record:
+        """What its consumer delivered, without its value."""
+        return self.delivered.record
 
     @property
     def place(self) -> tuple[int, int, int]:
         """Identifies it among all that are in flight."""
-        return id(self.source), self.carrier.partition, self.carrier.offset
-
-    @property
-    def delivered(self) -> Delivery:
-        """The delivery that it is, without its value."""
-        return Delivery(self.carrier, self.count, self.generation)
+        carrier = self.delivered.record
+        return id(self.source), carrier.partition, carrier.offset
 
     @property
     def shown(self) -> dict[str, object]:
@@ -63,19 +62,24 @@ class ActiveDelivery:
         """Whether its partition went to another process."""
         try:
             self.source.consumer.attempts(self.delivered)
-        except LeaseLostError:
+        except (InvalidError, LeaseLostError):
             return True
         return False
 
     @property
-    def is_in_doubt(self) -> bool:
-        """Whether it has to be found out first which process holds its partition."""
-        return not self.is_gone and not self.source.consumer.holds(self.delivered)
+    def is_held(self) -> bool:
+        """Whether no other process can have its partition, as far as is known without the log."""
+        return self.source.consumer.holds(self.delivered)
+
+    def finished(self, verdict: Verdict, error: BaseException | None = None) -> Finished:
+        """Return its outcome, and drop its value."""
+        self.record = None
+        return Finished(self.source, self.delivered, verdict, self.key, error, self.settled)
 
 
-def light(record: Record) -> Record:
-    """Return a record without its value."""
-    return with_value(record, b"")
+def light(delivery: Delivery) -> Delivery:
+    """Return a delivery whose record has no value."""
+    return Delivery(with_value(delivery.record, b""), delivery.count, delivery.generation)
 
 
 def is_async(function: Any) -> bool:

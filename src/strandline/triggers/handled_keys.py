@@ -3,6 +3,7 @@
 import bisect
 import hashlib
 import heapq
+import threading
 from collections import deque
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -45,6 +46,8 @@ class HandledKeys:
     those of the records, so it does not matter how late they are handled, nor in which
     order: partitions are read beside each other, and a record from long ago may be
     handled after one of today. So each time at which a key was handled is kept.
+
+    Any thread may ask and add.
     """
 
     def __init__(self, log: Log, topic: Topic, consumer: str, window_us: int) -> None:
@@ -55,6 +58,7 @@ class HandledKeys:
             f"{HANDLED_PREFIX}{topic.id}.{digest}", tenant=topic.tenant, internal=True
         )
         self._consumer = consumer
+        self._lock = threading.Lock()
         self._times: dict[bytes, list[int]] = {}
         """Of each key when the records were appended that were handled, ascending."""
         self._earliest: list[tuple[int, bytes]] = []
@@ -71,17 +75,19 @@ class HandledKeys:
 
     def is_handled(self, key: bytes, timestamp_us: int) -> bool:
         """Whether a record with this key was handled, of about that time."""
-        times = self._times.get(key, ())
-        after = bisect.bisect(times, timestamp_us)
-        nearest = times[max(0, after - 1) : after + 1]
+        with self._lock:
+            times = self._times.get(key, ())
+            after = bisect.bisect(times, timestamp_us)
+            nearest = times[max(0, after - 1) : after + 1]
         return any(abs(timestamp_us - each) < self._window_us for each in nearest)
 
     def add(self, handled: HandledKey) -> None:
         """From now on the key is handled; `store` makes it last."""
-        bisect.insort(self._times.setdefault(handled.key, []), handled.timestamp_us)
-        heapq.heappush(self._earliest, (handled.timestamp_us, handled.key))
-        if len(self._earliest) > KEYS_MAX:
-            self._drop_earliest()
+        with self._lock:
+            bisect.insort(self._times.setdefault(handled.key, []), handled.timestamp_us)
+            heapq.heappush(self._earliest, (handled.timestamp_us, handled.key))
+            if len(self._earliest) > KEYS_MAX:
+                self._drop_earliest()
 
     def store(self, handled: Sequence[HandledKey]) -> None:
         """Make them last; as durable as the log can when this returns. May have to wait."""
@@ -104,8 +110,9 @@ class HandledKeys:
 
     def expire(self, horizon_us: int) -> None:
         """Do in memory what `trim` does in the log."""
-        while self._earliest and self._earliest[0][0] <= horizon_us - self._window_us:
-            self._drop_earliest()
+        with self._lock:
+            while self._earliest and self._earliest[0][0] <= horizon_us - self._window_us:
+                self._drop_earliest()
 
     def _drop_earliest(self) -> None:
         _, key = heapq.heappop(self._earliest)

@@ -30,7 +30,7 @@ class KeyLanes(Generic[EntrantT]):
     def leave(self, entrant: EntrantT) -> list[EntrantT]:
         """Return those that may begin now that this one is done."""
         freed: dict[EntrantT, None] = {}
-        for lane in self._of.pop(entrant):
+        for lane in self._of.pop(entrant, ()):
             queue = self._lanes[lane]
             assert queue[0] == entrant
             queue.popleft()

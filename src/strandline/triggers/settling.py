@@ -21,22 +21,22 @@ _logger = logging.getLogger("strandline")
 
 
 class Verdict(Enum):
-    """How a delivery is to be settled."""
+    """How a delivery is to be settled; the value is its name in `Counters`."""
 
     HANDLED = "handled"
-    REPEATED = "repeated"
-    UNWANTED = "unwanted"
+    REPEATED = "deduplicated"
+    UNWANTED = "passed_over"
     LOST = "lost"
     """Another process has the partition now, and handles it."""
-    FAILED = "failed"
+    FAILED = "retried"
     """It comes again."""
-    DEAD_LETTER = "hopeless"
-    """It is dead-lettered."""
+    DEAD_LETTER = "dead_lettered"
 
     @property
     def is_final(self) -> bool:
         """Whether the record needs an ack and nothing else."""
-        return self in {Verdict.HANDLED, Verdict.REPEATED, Verdict.UNWANTED}
+        # No set: a member of an enumeration is slow to hash.
+        return self is Verdict.HANDLED or self is Verdict.REPEATED or self is Verdict.UNWANTED
 
 
 @dataclass(slots=True, eq=False)
@@ -44,21 +44,19 @@ class Finished:
     """A delivery with its verdict."""
 
     source: Source
-    carrier: Record
-    """Its place is what counts here."""
-    count: int
+    delivered: Delivery
+    """Without its value."""
     verdict: Verdict
     key: HandledKey | None = None
     error: BaseException | None = None
-    delay_s: float = 0.0
-    generation: int = 0
-    is_settled: bool = False
     settled: asyncio.Event | None = None
+    delay_s: float = 0.0
+    is_settled: bool = False
 
     @property
-    def delivered(self) -> Delivery:
-        """The delivery that it was, without its value."""
-        return Delivery(self.carrier, self.count, self.generation)
+    def carrier(self) -> Record:
+        """Its place is what counts here."""
+        return self.delivered.record
 
 
 class Settling:
@@ -93,7 +91,7 @@ class Settling:
         """Ack what needs nothing else, each partition's with one move of its cursor."""
         by_place: dict[tuple[int, int], list[Finished]] = {}
         for one in handled:
-            by_place.setdefault((id(one.source), one.carrier.partition), []).append(one)
+            by_place.setdefault((id(one.source), one.delivered.record.partition), []).append(one)
         for each in by_place.values():
             try:
                 each[0].source.consumer.ack([one.delivered for one in each])
@@ -125,19 +123,19 @@ class Settling:
         one.source.consumer.attempts(one.delivered)
         reason = reason_of(one.error)
         carrier = one.source.read(one.carrier.partition, one.carrier.offset)
-        one.source.dead_letter(carrier, deliveries=one.count, reason=reason)
+        one.source.dead_letter(carrier, deliveries=one.delivered.count, reason=reason)
         _logger.error(
             "trigger %s dead-lettered a record: "
             "topic=%s partition=%d offset=%d deliveries=%d cause=%s",
             *(self._trigger.name, carrier.topic, carrier.partition, carrier.offset),
-            *(one.count, reason),
+            *(one.delivered.count, reason),
             exc_info=one.error if one.error is not None and one.error.__traceback__ else None,
             extra={
                 "trigger": self._trigger.name,
                 "topic": carrier.topic,
                 "partition": carrier.partition,
                 "offset": carrier.offset,
-                "deliveries": one.count,
+                "deliveries": one.delivered.count,
                 "cause": reason,
             },
         )

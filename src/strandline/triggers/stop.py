@@ -9,6 +9,8 @@ class Stop:
 
     def __init__(self, timeout_s: float) -> None:
         self.timeout_s: float = timeout_s
+        #: Whether more functions may be called. Any thread may end that, ahead of its request.
+        self.may_begin: bool = True
         self.is_requested: Final = asyncio.Event()
         self.is_urgent: Final = asyncio.Event()
 
@@ -16,10 +18,11 @@ class Stop:
         """Take no more records, and end within the time."""
         if timeout_s is not None:
             self.timeout_s = timeout_s
+        self.may_begin = False
         self.is_requested.set()
 
     def request_or_force(self) -> None:
         """Stop; at once, if that was requested before."""
         if self.is_requested.is_set():
             self.is_urgent.set()
-        self.is_requested.set()
+        self.request()

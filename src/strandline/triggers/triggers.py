@@ -322,6 +322,8 @@ class _Run:
         if self.is_on_its_loop():
             self._stop.request(timeout_s)
             return
+        # At once: a thread that calls functions does not wait for the loop between two of them.
+        self._stop.may_begin = False
         # A loop that is closed has stopped.
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._stop.request, timeout_s)

@@ -6,13 +6,20 @@ import contextvars
 import queue
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from strandline.locks import start_thread
 
 
+class Returned(NamedTuple):
+    """How a function ended: with a result, or by what it raised."""
+
+    result: Any
+    error: BaseException | None = None
+
+
 class Workers:
-    """Runs calls on at most `count` threads, begun as they are needed.
+    """Makes calls on at most `count` threads, begun as they are needed.
 
     The threads do not keep the process alive: a function that never returns must not
     keep a program from its end, and its record comes again anyway.
@@ -22,64 +29,73 @@ class Workers:
         self._count = count
         self._name = name
         self._calls: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._lock = threading.Lock()
         self._threads = 0
         self._busy = 0
 
-    async def run(self, function: Callable[..., Any], *arguments: object) -> Any:
+    def submit(self, call: Callable[[], None]) -> None:
+        """Have a call made, which raises nothing. From any thread."""
+        with self._lock:
+            self._busy += 1
+            is_short = self._threads < min(self._busy, self._count)
+            self._threads += is_short
+        if is_short:
+            self._begin_thread()
+        self._calls.put(call)
+
+    async def run(self, function: Callable[..., Any], *arguments: object) -> Returned:
         """Call it on one of the threads; a cancelled wait leaves it running there."""
         loop = asyncio.get_running_loop()
-        future: asyncio.Future[Any] = loop.create_future()
+        future: asyncio.Future[Returned] = loop.create_future()
         context = contextvars.copy_context()
 
         def call() -> None:
-            try:
-                result = context.run(function, *arguments)
-            except BaseException as error:  # noqa: BLE001 - Raised where it is awaited.
-                _call_on(loop, _fail, future, error)
-            else:
-                _call_on(loop, _succeed, future, result)
+            returned = returned_by(context, function, *arguments)
+            call_on(loop, _resolve, future, returned)
 
-        self._busy += 1
-        if self._busy > self._threads and self._threads < self._count:
-            self._threads += 1
-            thread = threading.Thread(target=self._work, name=f"trigger {self._name}", daemon=True)
-            start_thread(thread)
-        self._calls.put(call)
-        try:
-            return await future
-        finally:
-            self._busy -= 1
+        self.submit(call)
+        return await future
 
     def close(self) -> None:
         """Let the threads end, each after the call that it is in."""
         for _ in range(self._threads):
             self._calls.put(None)
 
+    def _begin_thread(self) -> None:
+        thread = threading.Thread(target=self._work, name=f"trigger {self._name}", daemon=True)
+        try:
+            start_thread(thread)
+        except RuntimeError:
+            with self._lock:
+                self._threads -= 1
+                if self._threads == 0:
+                    raise
+            # The system has no more: those that there are make the call.
+
     def _work(self) -> None:
         while (call := self._calls.get()) is not None:
             call()
+            with self._lock:
+                self._busy -= 1
 
 
-def _call_on(loop: asyncio.AbstractEventLoop, action: Callable[..., None], *with_: object) -> None:
+def returned_by(
+    context: contextvars.Context, function: Callable[..., Any], *arguments: object
+) -> Returned:
+    """Call a function in a context, and return how it ended."""
+    try:
+        return Returned(context.run(function, *arguments))
+    except BaseException as error:  # noqa: BLE001 - Whatever a function raises is its failure.
+        return Returned(None, error)
+
+
+def call_on(loop: asyncio.AbstractEventLoop, action: Callable[..., None], *with_: object) -> None:
+    """Have the loop call this soon. From any thread."""
     # No task waits on a loop that was closed.
     with contextlib.suppress(RuntimeError):
         loop.call_soon_threadsafe(action, *with_)
 
 
-def _succeed(future: asyncio.Future[Any], result: object) -> None:
+def _resolve(future: asyncio.Future[Returned], returned: Returned) -> None:
     if not future.done():
-        future.set_result(result)
-
-
-def _fail(future: asyncio.Future[Any], error: BaseException) -> None:
-    if not future.done():
-        future.set_exception(_carried(error))
-
-
-def _carried(error: BaseException) -> Exception:
-    """Return what a future takes: no StopIteration, and nothing that would end the program."""
-    if isinstance(error, Exception) and not isinstance(error, StopIteration):
-        return error
-    carrier = RuntimeError(f"{type(error).__qualname__}: {error}")
-    carrier.__cause__ = error
-    return carrier
+        future.set_result(returned)
