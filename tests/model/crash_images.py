@@ -269,7 +269,7 @@ class CrashState:
     def _note_inode(self, link: Link) -> None:
         if link.is_directory:
             self._directories[link.inode] = {}
-        else:
+        elif link.inode not in self._files:
             self._files[link.inode] = _File(b"")
 
     def _settle_names(self) -> None:

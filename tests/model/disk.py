@@ -47,7 +47,7 @@ class Sync:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A name given to a new file or directory."""
+    """A name given to a file or directory, mostly a new one."""
 
     directory: int
     name: str
@@ -235,6 +235,18 @@ class Disk:
             change = Move(source_directory, old, directory, new, inode)
             rename(self._directories, change)
             self.journal.append(change)
+
+    def link(self, source: str, target: str, /) -> None:
+        """See Io."""
+        with self._lock:
+            directory, name = self._parent(target)
+            inode = self._find(source)
+            if inode is None:
+                _fail(errno.ENOENT, source)
+            if name in self._directories[directory]:
+                _fail(errno.EEXIST, target)
+            self._directories[directory][name] = inode
+            self.journal.append(Link(directory, name, inode, is_directory=False))
 
     def unlink(self, path: str, /) -> None:
         """See Io."""

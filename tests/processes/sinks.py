@@ -30,7 +30,7 @@ APP = "query"
 ROWS = 12
 #: The calls that change something: a kill before any other leaves what one before these leaves.
 CHANGES: tuple[OperationKind, ...] = (
-    *("pwrite", "sync", "sync_directory", "replace", "unlink"),
+    *("pwrite", "sync", "sync_directory", "replace", "link", "unlink"),
     *("truncate", "mkdir", "rmdir", "try_lock"),
 )
 
@@ -140,6 +140,8 @@ def small_pieces() -> Iterator[None]:
     sizes: list[tuple[Any, str, int]] = [
         *((committing, "CHUNK_ROWS", 3), (staging, "BLOCK_ROWS", 2)),
         *((staging, "FILE_BYTES", 3000), (rolling, "GROUP_BYTES", 3000)),
+        # Also files of one block become segments.
+        (rolling, "SEGMENT_BYTES_MIN", 1),
     ]
     before = [(place, name, getattr(place, name)) for place, name, _ in sizes]
     try:

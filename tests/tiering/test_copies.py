@@ -3,6 +3,7 @@
 import random
 from itertools import pairwise
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -89,4 +90,8 @@ def test_restored_copies_answer_as_those_that_were_put(seed: int) -> None:
     restored.restore(list(put.segments.values()), put.finished)
     restored.copied = put.copied
 
+    for copies in (put, restored):
+        # Which makes what no reader needs.
+        assert copies.live(0, 1) is None
+        assert copies.successor(uuid4()) is None
     assert vars(restored) == vars(put)

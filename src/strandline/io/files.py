@@ -91,6 +91,12 @@ class Io(Protocol):
     def replace(self, source: str, target: str, /) -> None:
         """Rename `source` to `target`, atomically, in place of what was there."""
 
+    def link(self, source: str, target: str, /) -> None:
+        """Give the file `source` a second name; an OSError if `target` is there.
+
+        Not every file system can, and none across two of them.
+        """
+
     def unlink(self, path: str, /) -> None:
         """Remove a file's name."""
 
@@ -230,6 +236,10 @@ class SystemIo:
             os.fsync(fd)
         finally:
             os.close(fd)
+
+    def link(self, source: str, target: str, /) -> None:
+        """See Io."""
+        os.link(source, target, follow_symlinks=False)
 
     def mkdir(self, path: str, /) -> None:
         """See Io."""

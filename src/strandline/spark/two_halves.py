@@ -49,8 +49,7 @@ _STORED: Final = {
 def united(spark: SparkSession, options: dict[str, str]) -> DataFrame:
     """Return the rows of both halves of the topic that the options name."""
     reading = reading_of(options)
-    with unhurried(), open_log(reading.url, mode=Mode.READ) as log:
-        cut = _cut_of(log, reading, partial(has_file_system, spark))
+    cut = _cut_now(reading, partial(has_file_system, spark))
     parts = [_cold(spark, reading, cut)] if cut.copies else []
     if cut.has_tail or not parts:
         parts.append(_hot(spark, {**options, "path": reading.url, **cut.options()}))
@@ -77,6 +76,12 @@ class _Cut:
             "startingOffsets": _json({self.topic: self.starts}),
             "endingOffsets": _json({self.topic: self.ends}),
         }
+
+
+@unhurried()
+def _cut_now(reading: SourceRead, reaches: Callable[[str], bool]) -> _Cut:
+    with open_log(reading.url, mode=Mode.READ) as log:
+        return _cut_of(log, reading, reaches)
 
 
 def _cut_of(log: Log, reading: SourceRead, reaches: Callable[[str], bool]) -> _Cut:

@@ -23,6 +23,7 @@ OperationKind = Literal[
     "sync",
     "sync_directory",
     "replace",
+    "link",
     "unlink",
     "mkdir",
     "rmdir",
@@ -219,6 +220,11 @@ class FaultyIo:
         """See Io."""
         operation = Operation("replace", source, target=target)
         self._run(operation, lambda: self._inner.replace(source, target))
+
+    def link(self, source: str, target: str, /) -> None:
+        """See Io."""
+        operation = Operation("link", source, target=target)
+        self._run(operation, lambda: self._inner.link(source, target))
 
     def unlink(self, path: str, /) -> None:
         """See Io."""

@@ -2,7 +2,11 @@
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from itertools import accumulate
+from math import inf
+from operator import attrgetter
+from typing import Any
 from uuid import UUID
 
 from strandline.tiering.segment import (
@@ -33,10 +37,6 @@ class PartitionCopies:
         #: The finished copies, numbered in the order of finishing.
         self._finished: dict[UUID, int] = {}
         self._finishes = 0
-        #: For each run, its copies that are being made or are finished.
-        self._live: dict[tuple[int, int], set[UUID]] = {}
-        #: For a copy: the one, being made or finished, that replaces it.
-        self._successors: dict[UUID, UUID] = {}
         #: The finished copies by start, except those merged into others; and for each of them
         #: the highest end up to there.
         self._sorted: list[CopiedSegment] = []
@@ -47,16 +47,26 @@ class PartitionCopies:
         """The finished copies, in the order of finishing."""
         return list(self._finished)
 
+    @cached_property
+    def _live(self) -> dict[tuple[int, int], set[UUID]]:
+        """The copies of each run that are being made or are finished. No reader needs it."""
+        found: dict[tuple[int, int], set[UUID]] = {}
+        for each in self.segments.values():
+            if each.state in _LIVE:
+                found.setdefault((each.start, each.end), set()).add(each.id)
+        return found
+
+    @cached_property
+    def _successors(self) -> dict[UUID, UUID]:
+        """Which copy, being made or finished, takes the place of another."""
+        live = (each for each in self.segments.values() if each.state in _LIVE)
+        return {before: each.id for each in live for before in each.predecessors}
+
     def restore(self, segments: Sequence[CopiedSegment], finished: Iterable[UUID]) -> None:
         """Restore these copies, as `put` one by one; `finished` is the order of finishing."""
         self.segments = {each.id: each for each in segments}
         self._finished = {each: number for number, each in enumerate(finished)}
         self._finishes = len(self._finished)
-        for each in segments:
-            if each.state in _LIVE:
-                self._live.setdefault((each.start, each.end), set()).add(each.id)
-                for before in each.predecessors:
-                    self._successors[before] = each.id
         done = [each for each in segments if each.state is SegmentState.COPY_FINISHED]
         merged = {known for each in done for known in each.merges}
         self._sorted = sorted((each for each in done if each.id not in merged), key=_start)
@@ -182,9 +192,11 @@ class PartitionCopies:
         """
         found: list[CopiedSegment] = []
         at = bisect_left(self._sorted, start, key=_start)
+        number, until = 0, float(start)
         while stop is None or start < stop:
             segment = self._alone(at, start)
-            number = epoch_at(epochs, start)
+            if start >= until:
+                number, until = epoch_at(epochs, start), _next_epoch(epochs, start)
             if segment is None or segment.epochs[0][0] != number:
                 segment = self.find(number, start)
             if segment is None:
@@ -272,9 +284,11 @@ def epoch_at(epochs: Sequence[Epoch], offset: int) -> int:
     return epochs[at - 1].number if at else 0
 
 
-def _epoch_start(epoch: Epoch) -> int:
-    return epoch.start
+def _next_epoch(epochs: Sequence[Epoch], offset: int) -> float:
+    """Return where the first epoch after that of a record begins."""
+    at = bisect_right(epochs, offset, key=_epoch_start)
+    return epochs[at].start if at < len(epochs) else inf
 
 
-def _start(segment: CopiedSegment) -> int:
-    return segment.start
+_epoch_start: Any = attrgetter("start")
+_start: Any = attrgetter("start")

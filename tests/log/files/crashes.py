@@ -9,17 +9,21 @@ from functools import cache
 from itertools import islice, product
 
 from strandline.log import Log
+from strandline.log.staged import take_in
 from strandline.testing import FakeClock
+from strandline.values import Durability
+from tests.log.staged_files import stage
 from tests.logs import file_log
 from tests.model.crash_check import CrashCheck, Violation
 from tests.model.crash_images import crash_points
 from tests.model.disk import Disk
-from tests.model.log_history import LogHistory, Seen, look
+from tests.model.log_history import LogHistory, Seen, SeenRecord, event_of, look
 from tests.model.log_workload import OPERATIONS, LogWorkload
 
 PATH = "/log"
 #: So small that a few events fill one.
 SEGMENT_BYTES = 4096
+_DURABLE = Durability.DURABLE
 START_US = 1_700_000_000_000_000
 
 #: The operations of which every sequence of up to three is run.
@@ -39,7 +43,7 @@ SMALL = (
     "reopen",
 )
 #: Every operation, and those of which only sequences of up to two are run, with all others.
-ALL = (*OPERATIONS, "seal")
+ALL = (*OPERATIONS, "seal", "take_in")
 MORE = tuple(name for name in ALL if name not in SMALL)
 
 #: What a store to begin with has been through.
@@ -77,6 +81,25 @@ class FileWorkload(LogWorkload):
         """End the segments, and rewrite them as columns."""
         if (name := self.topic()) is not None:
             self.log.seal(name)
+
+    def take_in(self) -> None:
+        """Have a file that was filled beside the log as a segment."""
+        if (place := self._place()) is None:
+            return
+        name, partition = place
+        numbers = [self._next() for _ in range(3)]
+        path, groups = f"/staged{numbers[0]}", (numbers[:2], numbers[2:])
+        staged = [[event_of(number) for number in group] for group in groups]
+        rows = stage(self.log, self.disk, path, name, staged, key=f"staged-{numbers[0]:04}")
+        self.tell(lambda history: history.ask_append(name, partition, numbers, None))
+        start = take_in(self.log, self.log.topic(name), partition, path, rows)
+        assert start is not None
+        records = [
+            SeenRecord(record.offset, number, record.timestamp_us)
+            for record, number in zip(self.log.read(name, partition, start), numbers, strict=True)
+        ]
+        self.tell(lambda history: history.told_append(name, partition, records, _DURABLE))
+        self.disk.unlink(path)
 
     def delete_lock(self) -> None:
         """Remove the lock of a partition, as a clean-up script might."""

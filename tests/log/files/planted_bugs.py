@@ -5,7 +5,15 @@ from typing import Any
 from strandline.log import positions
 from strandline.log.access import Access
 from strandline.log.log import Log
-from strandline.stores.files import adoption, checked, frame, recovery, succession, trimming
+from strandline.stores.files import (
+    adoption,
+    checked,
+    frame,
+    recovery,
+    succession,
+    taking_in,
+    trimming,
+)
 from strandline.stores.files.identity_window import IdentityWindow
 from strandline.stores.files.keys import FileKeys
 from strandline.stores.files.partition import PartitionFiles
@@ -25,6 +33,27 @@ CRASH_BUGS = [
         "roll",
         "_.make_durable()",
         "pass",
+    ),
+    Bug(
+        "a file that is taken in is not synced once it has its heads",
+        taking_in,
+        "_fill",
+        "io.sync(...)",
+        "pass",
+    ),
+    Bug(
+        "a file has frames under its new name before that is noted",
+        taking_in,
+        "take_in",
+        "store.change(...)",
+        "pass",
+    ),
+    Bug(
+        "a file that is taken in is no segment until it has the first append after it",
+        taking_in,
+        "take_in",
+        "(*kept, taken, fresh)",
+        "(*kept, fresh)",
     ),
     Bug(
         "a new segment's name is not synced",

@@ -162,7 +162,9 @@ def _intent(
     for (topic, partition), found in sorted(blocks.items(), key=lambda item: item[0]):
         start = int(log.marks(known[topic], partition).high)
         for group in _groups(found):
-            pieces = [StagedPiece(n, b.offset, b.length, b.rows, b.crc) for n, b in group]
+            pieces = [
+                StagedPiece(n, b.offset, b.length, b.rows, b.crc, b.size_bytes) for n, b in group
+            ]
             chunks.append(Chunk(topic, partition, start, pieces))
     return Intent(
         id=str(folder.clock.new_id()),
@@ -183,7 +185,9 @@ def _groups(blocks: Sequence[tuple[int, Block]]) -> Iterable[list[tuple[int, Blo
     group: list[tuple[int, Block]] = []
     rows = size = 0
     for number, block in blocks:
-        if group and (rows + block.rows > CHUNK_ROWS or size + block.length > CHUNK_BYTES):
+        is_alone = group and (block.is_laid_out or group[-1][1].is_laid_out)
+        is_full = rows + block.rows > CHUNK_ROWS or size + block.length > CHUNK_BYTES
+        if group and (is_alone or is_full):
             yield group
             group, rows, size = [], 0, 0
         group.append((number, block))

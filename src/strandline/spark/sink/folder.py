@@ -66,6 +66,10 @@ class AppFolder:
         """Return where a file of this name is."""
         return os.path.join(self.path, name)
 
+    def path_for_store(self, name: str) -> str | None:
+        """Return where a file of this name is."""
+        return self.path_of(name)
+
     def names(self) -> list[str]:
         """Return the names of all files."""
         return self.io.list(self.path)

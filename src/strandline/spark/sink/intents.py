@@ -26,13 +26,20 @@ _NAME: Final = re.compile(r"batch-(\d+)(?:\.(intent|progress|done)|-([0-9a-f-]+)
 
 
 class StagedPiece(msgspec.Struct, frozen=True, array_like=True):
-    """Rows in a staged file: an Arrow stream of one record batch."""
+    """Rows in a staged file: an Arrow stream of one record batch, or its message alone."""
 
     file: int
     offset: int
     length: int
     rows: int
     crc: int
+    #: How large the records count, of a message in a file that may become a segment; or None.
+    size_bytes: int | None = None
+
+    @property
+    def is_laid_out(self) -> bool:
+        """Whether it is a message in a file that may become a segment. See design 0135."""
+        return self.size_bytes is not None
 
 
 class Chunk(msgspec.Struct, frozen=True):
@@ -48,6 +55,11 @@ class Chunk(msgspec.Struct, frozen=True):
     def place(self) -> tuple[int, int]:
         """Which partition of which topic."""
         return self.topic, self.partition
+
+    @property
+    def is_laid_out(self) -> bool:
+        """Whether its file may become a segment."""
+        return self.pieces[0].is_laid_out
 
 
 class Intent(msgspec.Struct, frozen=True):
@@ -65,6 +77,20 @@ class Intent(msgspec.Struct, frozen=True):
     topics: list[str] = []
     files: list[str] = []
     chunks: list[Chunk] = []
+
+    @property
+    def format(self) -> int:
+        """In which format it is stored: one that older versions know, if that can be."""
+        return 2 if any(chunk.is_laid_out for chunk in self.chunks) else 1
+
+    def key(self, index: int) -> str:
+        """Return the idempotency key of a chunk."""
+        return append_key(self.id, index, is_laid_out=self.chunks[index].is_laid_out)
+
+
+def append_key(intent: str, index: int, *, is_laid_out: bool) -> str:
+    """Return the idempotency key of a chunk: of one length, where a file has room for it."""
+    return f"spark:{intent}:{index:08}" if is_laid_out else f"spark:{intent}:{index}"
 
 
 class _Floor(msgspec.Struct, frozen=True):

@@ -56,6 +56,9 @@ class ObjectFolder:
         """Return the URL of an object."""
         return f"{self._store.url.rstrip('/')}/{self._name(name)}"
 
+    def path_for_store(self, name: str) -> None:
+        """Return that there is no such file."""
+
     def names(self) -> Sequence[str]:
         """Return the names of all objects."""
         return [each.rpartition("/")[2] for each in self._store.list(self._prefix)]

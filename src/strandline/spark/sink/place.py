@@ -52,6 +52,9 @@ class StagingFolder(Protocol):
     def path_of(self, name: str) -> str:
         """Return where a file of this name is, for messages."""
 
+    def path_for_store(self, name: str) -> str | None:
+        """Return where the log's own store finds a file; None if it does not."""
+
     def names(self) -> Sequence[str]:
         """Return the names of all files."""
 

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Final
 
 import google_crc32c
@@ -10,6 +11,7 @@ import pyarrow as pa
 
 from strandline.log import EventRows, Log, Value
 from strandline.log.columns import EVENT_SCHEMA
+from strandline.log.staged import StagedRows, take_in
 from strandline.spark.sink.intents import (
     Chunk,
     Intent,
@@ -36,6 +38,8 @@ from strandline.values import (
 
 #: Chunks of so much together become durable at a time.
 GROUP_BYTES: Final = 64 * 1024 * 1024
+#: Smaller files are copied: a log has no more segments for them.
+SEGMENT_BYTES_MIN: Final = 16 * 1024 * 1024
 
 #: Half of what a log promises: clocks differ.
 _KEYS_SURE: Final = IDEMPOTENCY_KEYS_KEPT // 2
@@ -70,25 +74,50 @@ def roll_forward(log: Log, folder: StagingFolder, intent: Intent, *, is_new: boo
     rolling = _Rolling(log, folder, intent, progress, is_new=is_new)
     groups = [*_groups(intent, progress.finished)]
     for group in groups:
-        ends = [rolling.put(index) for index in group]
-        rolling.make_durable(group)
+        ends = [end for run in group for end in rolling.put_run(run)]
+        rolling.make_durable(index for run in group for index in run)
         if group is not groups[-1]:
             progress.add(ends)
     Intents(folder).finish(intent)
 
 
-def _groups(intent: Intent, first: int) -> Iterator[list[int]]:
-    """Yield the chunks from `first` on, in runs that become durable at a time."""
-    group: list[int] = []
+def _groups(intent: Intent, first: int) -> Iterator[list[list[int]]]:
+    """Yield the runs of chunks from `first` on, so many as become durable at a time."""
+    group: list[list[int]] = []
     size = 0
-    for index in range(first, len(intent.chunks)):
-        group.append(index)
-        size += sum(piece.length for piece in intent.chunks[index].pieces)
+    for run in _runs(intent, first):
+        group.append(run)
+        size += _bytes_of(intent, run)
         if size >= GROUP_BYTES:
             yield group
             group, size = [], 0
     if group:
         yield group
+
+
+def _runs(intent: Intent, first: int) -> Iterator[list[int]]:
+    """Yield the chunks from `first` on: those of a file that may become a segment together."""
+    run: list[int] = []
+    for index in range(first, len(intent.chunks)):
+        if run and _file(intent, index) != _file(intent, run[-1]):
+            yield run
+            run = []
+        run.append(index)
+        if _file(intent, index) is None:
+            yield run
+            run = []
+    if run:
+        yield run
+
+
+def _file(intent: Intent, index: int) -> int | None:
+    """Return which file that may become a segment has a chunk."""
+    chunk = intent.chunks[index]
+    return chunk.pieces[0].file if chunk.is_laid_out else None
+
+
+def _bytes_of(intent: Intent, run: Sequence[int]) -> int:
+    return sum(piece.length for index in run for piece in intent.chunks[index].pieces)
 
 
 class _Rolling:
@@ -116,6 +145,38 @@ class _Rolling:
         #: The partitions of which nothing more is in the log.
         self._sure = {chunk.place for chunk in intent.chunks} if is_new else set()
         self._sure_at = folder.clock.monotonic()
+
+    def put_run(self, run: Sequence[int]) -> list[int]:
+        """Have these chunks in the log, and return the offset after each."""
+        return self._take_in(run) or [self.put(index) for index in run]
+
+    def _take_in(self, run: Sequence[int]) -> list[int] | None:
+        """Have the log take in the file of these chunks; None, with nothing done, if not.
+
+        Only where nothing of them can be in the log: the heads of frames are written to the
+        file, which may be a segment of it otherwise.
+        """
+        chunk = self._intent.chunks[run[0]]
+        path = self._folder.path_for_store(self._intent.files[chunk.pieces[0].file])
+        topic = self._topics[chunk.topic]
+        if (
+            path is None
+            or topic not in self._kinds
+            or not (chunk.is_laid_out and self._is_sure(chunk))
+            or _bytes_of(self._intent, run) < SEGMENT_BYTES_MIN
+        ):
+            return None
+        pieces = [self._intent.chunks[index].pieces[0] for index in run]
+        rows = [
+            StagedRows(each.offset, each.length, each.crc, each.rows, each.size_bytes or 0, key)
+            for each, key in zip(pieces, map(self._intent.key, run), strict=True)
+        ]
+        start = take_in(self._log, topic, chunk.partition, path, rows)
+        if start is None:
+            return None
+        ends = [*accumulate((each.rows for each in pieces), initial=start)][1:]
+        self._ends[chunk.place] = ends[-1]
+        return ends
 
     def put(self, index: int) -> int:
         """Have a chunk in the log, and return the offset after its last record."""
@@ -210,7 +271,7 @@ class _Step:
             partition=self.chunk.partition,
             tenant=self.intent.tenant,
             durability=Durability.WRITTEN,
-            idempotency_key=f"spark:{self.intent.id}:{self.index}",
+            idempotency_key=self.intent.key(self.index),
         )
         return receipts[len(receipts) - 1].offset + 1
 
@@ -244,7 +305,7 @@ def _meaning(value: Value, key: str | None) -> object:
 def _rows(folder: StagingFolder, intent: Intent, chunk: Chunk, kind: ValueKind) -> _Rows:
     contents = [_content(folder, intent, piece) for piece in chunk.pieces]
     if kind is ValueKind.EVENT and len(contents) == 1:
-        return _Rows(_ready_events(contents[0]), None)
+        return _Rows(_ready_events(contents[0], is_message=chunk.is_laid_out), None)
     # The task has validated each value, and the checksum is that of what it wrote.
     batches = [pa.ipc.open_stream(content).read_next_batch() for content in contents]
     if kind is ValueKind.BATCH:
@@ -276,10 +337,10 @@ def _content(folder: StagingFolder, intent: Intent, piece: StagedPiece) -> bytes
     return content
 
 
-def _ready_events(content: bytes) -> EventRows:
+def _ready_events(content: bytes, *, is_message: bool) -> EventRows:
     """Return the rows of a block, with the message in it that a frame can take as it is."""
     stream = pa.BufferReader(content)
-    schema = pa.ipc.read_schema(stream)
+    schema = _EVENT if is_message else pa.ipc.read_schema(stream)
     start = stream.tell()
     rows = pa.ipc.read_record_batch(pa.ipc.read_message(stream), schema)
     message = pa.py_buffer(content).slice(start, stream.tell() - start)

@@ -9,8 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from strandline.log import Log
+from strandline.log.staged import StagedLayout, staged_layout
 from strandline.spark.sink.fingerprint import Fingerprint, fingerprint
-from strandline.spark.sink.intents import staged_name
+from strandline.spark.sink.intents import append_key, staged_name
 from strandline.spark.sink.place import StagedFile, StagingFolder
 from strandline.spark.sink.rows import KEY, TOPIC, TopicRows, too_large, topic_rows
 from strandline.values import RECORD_BYTES_MAX, InvalidError
@@ -22,9 +23,13 @@ BLOCK_BYTES: Final = 8 * 1024 * 1024
 HELD_BYTES: Final = 64 * 1024 * 1024
 #: After so much a file is finished and the next one begun: an object is put from memory.
 FILE_BYTES: Final = 64 * 1024 * 1024
+#: How many partitions have a file of their own at once: each is synced.
+OWN_FILES_MAX: Final = 8
 
 #: What an Arrow stream has besides its schema and its batch, with room to spare.
 _STREAM_ENDS: Final = 256
+#: A message begins with a mark and its length; a stream ends so.
+_PREFIX_BYTES: Final = 8
 
 _compute: Any = pc
 
@@ -40,6 +45,13 @@ class Block:
     length: int
     rows: int
     crc: int
+    #: As a StagedPiece has it.
+    size_bytes: int | None = None
+
+    @property
+    def is_laid_out(self) -> bool:
+        """Whether its file may become a segment."""
+        return self.size_bytes is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +79,20 @@ class _Held:
     bytes: int = 0
 
 
+@dataclass(slots=True)
+class _Open:
+    """A file that is being filled: which of the task's, and how long it is."""
+
+    number: int
+    size: int = 0
+
+
 class Stager:
-    """Stages the rows of one task."""
+    """Stages the rows of one task.
+
+    A partition that fills a block gets a file of its own, which may become a segment of the
+    log; the others share one.
+    """
 
     def __init__(
         self,
@@ -97,8 +121,10 @@ class Stager:
         self._blocks: list[Block] = []
         self._names: list[str] = []
         self._files: list[StagedFile] = []
-        #: Of the file that is open, the last; None if none is.
-        self._size: int | None = None
+        #: Those that are open: the shared one, None, and those of one partition of a topic.
+        self._open: dict[tuple[int, int] | None, _Open] = {}
+        #: Of each topic, how a file for it is laid out, if one may become a segment.
+        self._layouts: list[StagedLayout | None] = []
         self._turn = task
 
     def stage(self, batches: Iterable[pa.RecordBatch]) -> Staged:
@@ -108,7 +134,8 @@ class Stager:
                 if batch.num_rows:
                     self._add(batch)
             self._flush_all()
-            self._finish_file()
+            for own in list(self._open):
+                self._finish_file(own)
         except BaseException:
             for file in self._files:
                 file.discard()
@@ -162,12 +189,21 @@ class Stager:
             shape = topic_rows(self._log, name, self._tenant, self._event_kind)
             shape.check(columns)
             self._shapes[name] = shape
+            self._layouts.append(self._layout(shape))
         return shape
+
+    def _layout(self, shape: TopicRows) -> StagedLayout | None:
+        is_owned = self._tenant is not None or shape.topic.tenant is not None
+        if is_owned or self._folder.path_for_store("") is None:
+            return None
+        key = append_key(str(self._folder.clock.new_id()), 0, is_laid_out=True)
+        return staged_layout(self._log, shape.topic, key)
 
     def _hold(self, topic: int, partition: int, rows: pa.RecordBatch) -> None:
         size = rows.nbytes
         held = self._held.get((topic, partition))
         if held and (held.rows + rows.num_rows > BLOCK_ROWS or held.bytes + size > BLOCK_BYTES):
+            self._have_own(topic, partition)
             self._flush(topic, partition)
         held = self._held.setdefault((topic, partition), _Held())
         held.batches.append(rows)
@@ -181,32 +217,47 @@ class Stager:
         for topic, partition in list(self._held):
             self._flush(topic, partition)
 
+    def _have_own(self, topic: int, partition: int) -> None:
+        """Have a file for one partition, unless there are many already."""
+        own, layout = (topic, partition), self._layouts[topic]
+        is_full = len(self._open.keys() - {None}) >= OWN_FILES_MAX
+        if layout is not None and own not in self._open and not is_full:
+            self._begin_file(own)
+            self._write(own, bytes(layout.first_bytes))
+
     def _flush(self, topic: int, partition: int) -> None:
         held = self._held.pop((topic, partition))
         self._held_bytes -= held.bytes
         rows = pa.concat_batches(held.batches)
         content = _packed(rows)
-        if self._size is None:
-            self._begin_file()
-        at = self._size or 0
-        self._files[-1].write(memoryview(content))
-        crc = google_crc32c.value(content)
-        number = len(self._files) - 1
-        self._blocks.append(Block(topic, partition, number, at, len(content), rows.num_rows, crc))
-        self._size = at + len(content)
-        if self._size >= FILE_BYTES:
-            self._finish_file()
+        own = (topic, partition) if (topic, partition) in self._open else None
+        layout, size_bytes = self._layouts[topic], None
+        if own is not None and layout is not None:
+            content, size_bytes = _message(content), _size_of(rows)
+            self._write(own, bytes(layout.each_bytes))
+        elif None not in self._open:
+            self._begin_file(None)
+        file = self._open[own]
+        at, crc = file.size, google_crc32c.value(content)
+        self._write(own, memoryview(content))
+        about = (file.number, at, len(content), rows.num_rows, crc, size_bytes)
+        self._blocks.append(Block(topic, partition, *about))
+        if file.size >= FILE_BYTES:
+            self._finish_file(own)
 
-    def _begin_file(self) -> None:
+    def _begin_file(self, own: tuple[int, int] | None) -> None:
         name = staged_name(self._version, str(self._folder.clock.new_id()))
+        self._open[own] = _Open(len(self._files))
         self._files.append(self._folder.new_file(name))
         self._names.append(name)
-        self._size = 0
 
-    def _finish_file(self) -> None:
-        if self._size is not None:
-            self._files[-1].finish()
-            self._size = None
+    def _write(self, own: tuple[int, int] | None, content: bytes | memoryview) -> None:
+        file = self._open[own]
+        self._files[file.number].write(memoryview(content))
+        file.size += len(content)
+
+    def _finish_file(self, own: tuple[int, int] | None) -> None:
+        self._files[self._open.pop(own).number].finish()
 
 
 def _packed(rows: pa.RecordBatch) -> pa.Buffer:
@@ -217,6 +268,19 @@ def _packed(rows: pa.RecordBatch) -> pa.Buffer:
     with pa.ipc.new_stream(sink, rows.schema) as stream:
         stream.write_batch(rows)
     return made.slice(0, sink.tell())
+
+
+def _message(stream: pa.Buffer) -> pa.Buffer:
+    """Return the message of the batch in a stream of one."""
+    front = memoryview(stream)[:_PREFIX_BYTES]
+    start = _PREFIX_BYTES + int.from_bytes(front[_PREFIX_BYTES // 2 :], "little")
+    return stream.slice(start, stream.size - start - _PREFIX_BYTES)
+
+
+def _size_of(rows: pa.RecordBatch) -> int:
+    """Return how large events count: all their texts."""
+    lengths = [_compute.sum(_compute.binary_length(each)) for each in rows.columns[:-1]]
+    return sum(each.as_py() or 0 for each in lengths)
 
 
 def _pieces(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

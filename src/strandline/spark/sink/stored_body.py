@@ -8,7 +8,9 @@ import msgspec
 from strandline.spark.sink.place import Body
 from strandline.values import CorruptError, InvalidError
 
-FORMAT: Final = 1
+#: The newest; what an older version can read is stored in the first.
+FORMAT: Final = 2
+_FIRST: Final = 1
 
 _HEAD: Final = b"strandline sink %d "
 
@@ -16,7 +18,7 @@ _HEAD: Final = b"strandline sink %d "
 def encoded(body: msgspec.Struct) -> bytes:
     """Return what to store."""
     content = msgspec.json.encode(body)
-    return _first_line(FORMAT, content) + content
+    return _first_line(getattr(body, "format", _FIRST), content) + content
 
 
 def decoded(stored: bytes, shape: type[Body], file: str) -> Body:

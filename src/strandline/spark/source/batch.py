@@ -31,17 +31,21 @@ class BatchReader(DataSourceReader):
         self.reading: SourceRead = reading
 
     def partitions(self) -> Sequence[InputPartition]:
+        splits = self._splits()
+        spare_imports()
+        return splits
+
+    @unhurried()
+    def _splits(self) -> Sequence[InputPartition]:
         options = self.reading.options
-        with unhurried(), self.reading.opened() as log:
+        with self.reading.opened() as log:
             extents = [extent for extent in self._extents(log) if extent.start < extent.end]
-            splits = plan(
+            return plan(
                 log,
                 extents,
                 partitions_min=options.partitions_min,
                 records_max=options.records_max,
             )
-        spare_imports()
-        return splits
 
     def _extents(self, log: Log) -> list[Extent]:
         options = self.reading.options

@@ -425,22 +425,28 @@ class PartitionWriter:
 
     def roll(self) -> None:
         """Seal the last segment, durably, and begin a new one."""
-        owned = self._owned
-        assert owned is not None
-        head, manifest = self._head, owned.manifest
-        if head.next == manifest.active.base:
-            return
-        self.make_durable()
-        self.keep_identities()
-        manifest = rolled(self.files, manifest, head)
-        place, fresh = self.place, manifest.active
+        manifest = self.manifest
+        if self._head.next > manifest.active.base:
+            self.make_durable()
+            self.keep_identities()
+            self.begin_segment(rolled(self.files, manifest, self._head))
+
+    def begin_segment(self, manifest: Manifest) -> None:
+        """Publish a manifest whose last segment is new, and all before it durable."""
+        head, place, (before, fresh) = self._head, self.place, manifest.segments[-2:]
         header = place.identity(manifest, fresh).header(fresh.base)
         segment = make_segment(self._io, place.segment_path(fresh), header, place.reserve)
         end = self._end._replace(segment=fresh.number, position=FRAMES_AT, crc=0, size_bytes=0)
+        end = end._replace(next=fresh.base, last_us=before.last_us)
         self._store(manifest, segment=segment, end=end)
-        head.crc, head.position, head.size_bytes = 0, FRAMES_AT, 0
-        head.durable = head.next
+        first, head.next, head.durable = head.next, fresh.base, fresh.base
+        head.last_us, head.crc, head.position, head.size_bytes = end.last_us, 0, FRAMES_AT, 0
         self._space.begin(segment.fd)
+        if first < fresh.base:
+            self._window.wrote(first, fresh.base)
+            self.syncing.note_durable(fresh.base)
+            if self._notify.partitions:
+                self._notify(self.files, fresh.base, durable_only=False)
 
     def change(self, **fields: object) -> None:
         """Replace fields of the manifest."""

@@ -19,6 +19,7 @@ from strandline.log.local_watch import LocalWatch
 from strandline.log.metrics import StoreMetrics
 from strandline.log.ranges import ReadRange, check_range
 from strandline.log.results import TopicName
+from strandline.log.staged import StagedLayout, StagedRows
 from strandline.log.store import (
     AppendRequest,
     Capabilities,
@@ -48,6 +49,7 @@ from strandline.stores.files.reading import Reading, Span
 from strandline.stores.files.root import Root
 from strandline.stores.files.sealing import seal
 from strandline.stores.files.syncing import Syncing
+from strandline.stores.files.taking_in import layout_of, take_in
 from strandline.stores.files.topics import FileTopics, TopicEntry
 from strandline.stores.files.trimming import evict, trim
 from strandline.stores.files.watching import FileWatches
@@ -354,6 +356,17 @@ class FileStore:
     @translated
     def seal(self, topic: TopicEntry, partition: int) -> int:
         return seal(self._lanes.lane(topic, partition).store, self._settings.compression)
+
+    def staged_layout(self, topic: TopicEntry, key: str) -> StagedLayout | None:
+        """See StagingStore."""
+        return layout_of(topic.partitions[0].place, self._settings, key)
+
+    @translated
+    def take_in(
+        self, topic: TopicEntry, partition: int, path: str, rows: Sequence[StagedRows]
+    ) -> int | None:
+        """See StagingStore."""
+        return take_in(self._lanes.lane(topic, partition).store, path, rows)
 
     @translated
     def sync(self, topic: TopicEntry, partition: int) -> None:
