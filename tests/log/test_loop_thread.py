@@ -77,7 +77,7 @@ class AsyncioStore:
         topic: MemoryTopic,
         partition: int,
         request: AppendRequest,
-        level: Durability,  # noqa: ARG002 - It reaches one level only.
+        level: Durability,  # noqa: ARG002 - The store has one level only.
         timeout_s: float | None,
         *,
         may_wait: bool = True,

@@ -191,7 +191,7 @@ def test_a_commit_that_no_one_can_read_is_named_with_what_to_do(tmp_path: Path) 
         log.objects.put(f"{folder}/{1:020d}.json", b"?")
 
         with pytest.raises(
-            CorruptError, match=r"delete the folder _delta_log.* objects beside it stay"
+            CorruptError, match=r"delete the folder _delta_log.* keep the objects beside it"
         ):
             tabled(log)
         for name in log.objects.list(folder):
