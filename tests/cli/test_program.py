@@ -229,7 +229,7 @@ def test_ctrl_c_before_anything_has_begun_is_quiet() -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("read", "orders", "--from", "yesterday"), "'yesterday' is no place to start"),
+        (("read", "orders", "--from", "yesterday"), "'yesterday' is not a start"),
         (("read",), "Missing argument 'TOPIC'."),
         (("reed",), "No such command 'reed'"),
         (("read", "orders", "--limit", "many"), "--limit"),

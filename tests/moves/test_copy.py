@@ -204,7 +204,7 @@ def test_a_copy_that_others_have_written_to_is_refused(tmp_path: Path) -> None:
         old.append("tables", _batch(4))
         new.append("tables", _batch(5))
 
-    with pytest.raises(sl.InvalidError, match="written to by others"):
+    with pytest.raises(sl.InvalidError, match="it was written to"):
         sl.copy(source, target)
 
 

@@ -69,7 +69,7 @@ def test_what_they_answer(spark: SparkSession, folder: Path) -> None:
     assert written["offsets"] == {"0": [0, 3]}
     assert (written["records"], written["rows"], written["is_repeat"]) == (3, 2, False)
     again = ran("pipeline", "snapshot", "orders", "out", "--below", "0=3")
-    assert "was there already" in again.stdout
+    assert "existed already" in again.stdout
 
     rebuilt = ran("pipeline", "rebuild", "orders", "totals:Totals", "t.snapshot", "--json").document
     assert rebuilt["committed"] == {"0": 4}

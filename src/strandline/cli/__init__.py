@@ -1,10 +1,10 @@
 """The program `strandline`: a log from the command line.
 
-Promises: `--json` on every command, in a form that stays; exit codes that stay; nothing on
-standard output but the answer; no text from a log can send control characters to a terminal.
+Promises: `--json` for every command, in a stable form; stable exit codes; only results on
+standard output; no text from a log can send control characters to a terminal.
 
-Does not decide anything: each command reads its arguments, calls one room, shows the answer.
-Another group of commands is one more typer app, added in `app.py`. See design 0060.
+Contains no logic: each command reads its arguments, calls one room, and shows the result.
+Another group of commands is another typer app, added in `app.py`. See design 0060.
 """
 
 import os
@@ -23,11 +23,11 @@ def main() -> None:
     """Run the program; exits with its code."""
     _fill_closed_streams()
     if sys.argv[1:] == ["--version"]:
-        # What scripts ask first needs none of the commands.
+        # Frequent calls of scripts need none of the commands.
         _show_version()
         return
     try:
-        # Here, so that a missing extra gets a clear message.
+        # Imported here, so that a missing extra gets a clear message.
         from strandline.cli.app import app  # noqa: PLC0415
 
         app()
@@ -44,7 +44,7 @@ def main() -> None:
 
 
 def _fill_closed_streams() -> None:
-    """Let no file of a log take the number of a stream that the program was started without."""
+    """Prevent files of a log from getting the number of a closed standard stream."""
     for number in (0, 1, 2):
         try:
             os.fstat(number)  # noqa: TID251 # No file of a log.
@@ -61,7 +61,7 @@ def _show_version() -> None:
             raise OSError("it is closed")
         print(f"strandline {_strandline.__version__}", flush=True)  # noqa: T201 # The answer.
     except OSError as error:
-        # Or Python would try once more when it ends, and complain.
+        # Otherwise Python would try again at exit, and print an error.
         sys.stdout = None
         if isinstance(error, BrokenPipeError):
             raise SystemExit(_BROKEN_PIPE) from None

@@ -1,4 +1,4 @@
-"""The program, put together from its commands."""
+"""Composes the program of its commands."""
 
 from typing import Annotated, Final
 
@@ -31,8 +31,8 @@ from strandline.cli.screen import show
 
 app: Final = new_app(
     "A durable, replayable event log.\n\n"
-    "Each command has --help with examples, and --json for programs. --url says which log "
-    "it is about; without it the variable STRANDLINE_URL does, and without that it is "
+    "Each command has --help with examples, and --json for programs. --url names the log; "
+    "without it the variable STRANDLINE_URL does, and without that it is "
     "file:.strandline/events."
 )
 
@@ -53,7 +53,7 @@ def _program(
     pass
 
 
-# A further group of commands is added with app.add_typer(its_app, name="…").
+# To add a group of commands: app.add_typer(its_app, name="…").
 _COMMANDS = (
     *(topics.topics, topics.describe, topics.create, topics.trim),
     *(changing.add_partitions, changing.declare, changing.retention, changing.drop),

@@ -32,9 +32,7 @@ _BATCH = 1000
 
 _Payloads = Annotated[
     list[str] | None,
-    typer.Argument(
-        metavar="[PAYLOAD]...", help="JSON for events, text for bytes; else see --from."
-    ),
+    typer.Argument(metavar="[PAYLOAD]...", help="JSON for events, text for bytes; or use --from."),
 ]
 _Source = Annotated[
     str | None, typer.Option("--from", metavar="FILE", help="A file, or - for standard input.")
@@ -42,7 +40,7 @@ _Source = Annotated[
 _Format = Annotated[
     str | None,
     typer.Option(
-        "--format", metavar="NAME", help="jsonl, csv, parquet or arrow; else by the name."
+        "--format", metavar="NAME", help="jsonl, csv, parquet or arrow; default: by the name."
     ),
 ]
 _Kind = Annotated[
@@ -59,26 +57,26 @@ _OccurredAt = Annotated[str | None, typer.Option(metavar="TIME", help="When it h
 _DeliverAt = Annotated[
     str | None,
     typer.Option(
-        metavar="TIME", help="When groups and work queues get them: a time, or 15m from now on."
+        metavar="TIME", help="When groups and work queues get them: a time, or 15m from now."
     ),
 ]
 _Partition = Annotated[
-    int | None, typer.Option("--partition", "-p", metavar="N", min=0, help="Else by the key.")
+    int | None, typer.Option("--partition", "-p", metavar="N", min=0, help="Default: by the key.")
 ]
 _Durability = Annotated[str, typer.Option(metavar="LEVEL", help="applied, written or durable.")]
 _IdempotencyKey = Annotated[
-    str | None, typer.Option(metavar="KEY", help="Of up to 1,000 values, appended once.")
+    str | None, typer.Option(metavar="KEY", help="For up to 1,000 values, appended once.")
 ]
 _Timeout = Annotated[
     float | None, typer.Option(metavar="S", min=0, help="How long to wait for a lock.")
 ]
 _RecordTenant = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Whose records, in a shared topic.")
+    str | None, typer.Option(metavar="NAME", help="Tenant of the records, in a shared topic.")
 ]
 
 
 class Appended:
-    """Where the records of a command went."""
+    """The places of the appended records."""
 
     def __init__(self) -> None:
         self.records: int = 0
@@ -94,11 +92,11 @@ class Appended:
 
     @property
     def again(self) -> str:
-        """How many of them there were before, in words."""
-        return f", {self.repeats} of them before" if self.repeats else ""
+        """The number of repeats, as text."""
+        return f", {self.repeats} of them repeats" if self.repeats else ""
 
     def to_json(self) -> dict[str, object]:
-        """Return it as `--json` gives it."""
+        """Return it in the form of `--json`."""
         return {
             "records": self.records,
             "repeats": self.repeats,
@@ -141,11 +139,11 @@ def append(
 ) -> None:
     """Append records to a topic.
 
-    With --kind, each argument, line or row is a payload. Without it, each is a whole
-    event: {kind, payload, key, headers, occurred_at}, of which kind alone is needed.
+    With --kind, each argument, line or row is a payload. Without it, each is a complete
+    event: {kind, payload, key, headers, occurred_at}, of which only kind is required.
     A line of a bytes topic is {value: base64, key}. In a topic of batches, each record
     batch of a file is one record; in a typed one, its columns are cast to the schema.
-    Standard input is JSON lines unless --format says otherwise.
+    Standard input is read as JSON lines, or in the format of --format.
     """
     level = Durability.parse(durability)
     terms = InputTerms(
@@ -197,7 +195,7 @@ def _items(
     if path == STANDARD and chosen is None:
         chosen = "jsonl"
     if chosen is None or chosen not in SUFFIXES.values():
-        raise InvalidError("say which format it is, with --format", format=chosen, file=path)
+        raise InvalidError("name its format with --format", format=chosen, file=path)
     with reading(path) as file:
         yield from from_file(file, chosen, kind, terms)
 
@@ -234,7 +232,7 @@ def _append(
 def _publish(
     log: "Log", topic: Topic, items: Iterable[InputValue], options: dict[str, Any]
 ) -> Appended:
-    """Append to a typed topic: each batch in its schema, or not at all."""
+    """Append to a typed topic: each batch in the topic's schema, or not at all."""
     appended = Appended()
     tenant = options.pop("tenant")
     scope = log.scope(topic.tenant if tenant is None else tenant)
@@ -254,7 +252,7 @@ def _publish(
 
 
 def _fitted(batch: "pa.RecordBatch", schema: "pa.Schema") -> "pa.RecordBatch":
-    """Return a batch of these very columns as one of `schema`; any other as it is.
+    """Return a batch with exactly these columns as one of `schema`; any other unchanged.
 
     InvalidError if that would lose anything.
     """
@@ -280,6 +278,6 @@ def _headers(pairs: Iterable[str]) -> dict[str, str]:
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals:
-            raise typer.BadParameter(f"{pair!r} is no header: use NAME=VALUE")
+            raise typer.BadParameter(f"{pair!r} is not a header: use NAME=VALUE")
         headers[name] = value
     return headers

@@ -1,4 +1,4 @@
-"""The command that measures."""
+"""The command that measures performance."""
 
 import contextlib
 import os
@@ -38,19 +38,18 @@ def bench(
         str, typer.Option(metavar="SCHEME", help="file, sqlite or memory.")
     ] = "file",
     seconds: Annotated[
-        float, typer.Option(metavar="S", min=0.001, help="How long to take for each.")
+        float, typer.Option(metavar="S", min=0.001, help="Duration of each measurement.")
     ] = 1.0,
     full: Annotated[
         bool, typer.Option("--full", help="Run the project's benchmarks, in a checkout.")
     ] = False,
     json: Json = False,
 ) -> None:
-    """Measure a log on this disk: appending written and durable, and replaying.
+    """Measure a log on this disk: appends, written and durable, and replay.
 
-    It makes a log in a directory of its own under --path, and removes it. These are
-    rates of one thread for one event of about 200 bytes, to compare disks and machines
-    by. The project's own comparison with other stores is `make bench` in a checkout of
-    it, which --full runs.
+    It creates a log in a new directory under --path, and removes it. The rates are those
+    of one thread with events of about 200 bytes, to compare disks and machines. The
+    project's comparison with other stores is `make bench` in a checkout, which --full runs.
     """
     if full:
         if json:
@@ -91,13 +90,15 @@ def _run_benchmarks() -> None:
 
 @contextlib.contextmanager
 def _scratch(path: str) -> Iterator[str]:
-    """Yield a directory that is gone afterwards, with all that is in it."""
+    """Yield a directory that is removed afterwards, with its content."""
     io = SystemIo()
     folder = os.path.join(os.path.abspath(path), f"strandline-bench-{SystemClock().new_id()}")
     try:
         io.mkdir(folder)
     except OSError as error:
-        raise InvalidError("nothing can be made here", path=path, reason=error.strerror) from error
+        raise InvalidError(
+            "no directory can be created here", path=path, reason=error.strerror
+        ) from error
     try:
         yield folder
     finally:
@@ -115,7 +116,7 @@ def _remove(io: Io, path: str) -> None:
 
 
 class Measured(NamedTuple):
-    """How fast one thing went."""
+    """One measured rate."""
 
     name: str
     unit: str
@@ -124,7 +125,7 @@ class Measured(NamedTuple):
 
     @property
     def per_second(self) -> float:
-        """How many in a second."""
+        """The rate per second."""
         return self.amount / self.seconds
 
 

@@ -1,4 +1,4 @@
-"""Commands that change a topic: more partitions, other limits, its end."""
+"""Commands that change a topic: add partitions, change limits, drop it."""
 
 from collections.abc import Callable
 from typing import Annotated
@@ -26,13 +26,11 @@ from strandline.values.json_forms import moment, retention_json, topic_json
     "add-partitions",
     examples="""$ strandline add-partitions orders 4
         $ strandline add-partitions orders 8 --json""",
-    answers="the topic, as `describe TOPIC` gives it.",
+    answers="the topic, as in `describe TOPIC`.",
 )
 def add_partitions(
     topic: TopicName,
-    partitions: Annotated[
-        int, typer.Argument(metavar="N", min=1, help="How many there are then, in all.")
-    ],
+    partitions: Annotated[int, typer.Argument(metavar="N", min=1, help="The new total number.")],
     *,
     url: Url = None,
     tenant: Tenant = None,
@@ -61,19 +59,20 @@ def add_partitions(
 def declare(
     topic: TopicName,
     fields: Annotated[
-        str | None, typer.Argument(metavar="[FIELDS]", help="Names and types; else they are shown.")
+        str | None,
+        typer.Argument(metavar="[FIELDS]", help="Names and types; without, they are shown."),
     ] = None,
     *,
     url: Url = None,
-    remove: Annotated[bool, typer.Option("--remove", help="Declare nothing any more.")] = False,
+    remove: Annotated[bool, typer.Option("--remove", help="Remove the declaration.")] = False,
     tenant: Tenant = None,
     json: Json = False,
 ) -> None:
-    """Show or change what the payloads of a topic are declared to have, for predicates.
+    """Show or change the declared payload fields of a topic, for predicates.
 
     Fields are separated by commas; dots lead into objects, [] into arrays. Types are STRING,
     BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, DOUBLE, DECIMAL(p,s), DATE, TIMESTAMP, VARIANT.
-    Stored records stay as they are, and readers that run keep what they began with.
+    Stored records do not change, and running readers keep the old declaration.
     """
     if fields is not None and remove:
         raise InvalidError("either declare fields or --remove them")
@@ -105,7 +104,8 @@ def declare(
 )
 def retention(
     topic: Annotated[
-        str | None, typer.Argument(metavar="[TOPIC]", help="A topic; else all that have limits.")
+        str | None,
+        typer.Argument(metavar="[TOPIC]", help="A topic; by default all that have limits."),
     ] = None,
     *,
     url: Url = None,
@@ -115,19 +115,19 @@ def retention(
     ] = None,
     size: Annotated[
         str | None,
-        typer.Option("--bytes", metavar="SIZE", help="Keep so much of a partition; none."),
+        typer.Option("--bytes", metavar="SIZE", help="Keep this much of a partition; none."),
     ] = None,
     limit: Annotated[
         str | None,
-        typer.Option("--limit-bytes", metavar="SIZE", help="Though a consumer is behind; none."),
+        typer.Option("--limit-bytes", metavar="SIZE", help="Also unacked records; none."),
     ] = None,
     tenant: Tenant = None,
     json: Json = False,
 ) -> None:
-    """Show what is kept, when retention last ran, and what holds it back; or change it.
+    """Show retention, its last run, and the consumers that delay it; or change it.
 
-    Of a topic, with --age, --bytes or --limit-bytes: change what is kept. What is not named
-    stays as it is.
+    With a topic and --age, --bytes or --limit-bytes, change these limits; others do not
+    change.
     """
     from strandline.log.store import still_there  # noqa: PLC0415 See `opened`.
 
@@ -140,7 +140,7 @@ def retention(
                 found = [one for one in each if one.settings.has_limits]
     else:
         if topic is None:
-            raise InvalidError("say of which topic to change what is kept")
+            raise InvalidError("name the topic whose retention is to be changed")
         with existing(url, Mode.WRITE) as log:
             changed = log.change_retention(
                 topic_of(log, topic, tenant),
@@ -163,24 +163,24 @@ def retention(
     "drop",
     examples="""$ strandline create old
         $ strandline drop old --yes --json""",
-    answers="{topic, tenant, records}: what was removed.",
+    answers="{topic, tenant, records}: the removed topic.",
 )
 def drop(
     topic: TopicName,
     *,
     url: Url = None,
     yes: Annotated[
-        bool, typer.Option("--yes", help="Remove it; else only what it holds is shown.")
+        bool, typer.Option("--yes", help="Remove it; without, only its size is shown.")
     ] = False,
     tenant: Tenant = None,
     json: Json = False,
 ) -> None:
-    """Remove a topic with its records and consumers, for good."""
+    """Remove a topic with its records and consumers permanently."""
     with existing(url, Mode.WRITE) as log:
         found = log.describe_topic(topic_of(log, topic, tenant))
         if not yes:
             raise InvalidError(
-                "this removes the topic for good, pass --yes to do so",
+                "this removes the topic permanently, pass --yes to do so",
                 topic=topic,
                 records=found.records,
                 consumers=sorted({each.consumer for each in log.consumers(found.topic)}),

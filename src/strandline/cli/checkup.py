@@ -1,4 +1,4 @@
-"""What a machine needs for a log, what it has, and what to do about the difference."""
+"""Checks whether a machine has what a log needs, with advice."""
 
 import importlib.metadata
 import platform
@@ -25,17 +25,17 @@ _VOLATILE = {"tmpfs", "ramfs"}
 
 
 class CheckResult(StrEnum):
-    """What came of one check."""
+    """The result of one check."""
 
     OK = "ok"
     ABSENT = "absent"
-    """Not there, and needed only for what it provides."""
+    """Not installed, and needed only for its own features."""
     WARNING = "warning"
     FAILED = "failed"
 
 
 class Finding(NamedTuple):
-    """One thing that was examined."""
+    """One checked item."""
 
     check: str
     verdict: CheckResult
@@ -45,7 +45,7 @@ class Finding(NamedTuple):
 
 
 class LogPlace(NamedTuple):
-    """Where a log is, or is going to be."""
+    """The place of a log, which need not exist yet."""
 
     path: str
     file_system: FileSystem
@@ -53,17 +53,17 @@ class LogPlace(NamedTuple):
 
 
 def place_at(path: str) -> LogPlace:
-    """Return what the system knows of a directory."""
+    """Return the system's information about a directory."""
     return LogPlace(path, file_system_of(path), inotify_limits())
 
 
 def is_healthy(findings: Iterable[Finding]) -> bool:
-    """Whether a log would work here."""
+    """Whether a log would work in it."""
     return all(each.verdict is not CheckResult.FAILED for each in findings)
 
 
 def look(place: LogPlace) -> Iterator[Finding]:
-    """Yield what is found on this machine, for a log at `place`."""
+    """Yield the checks of this machine, for a log at `place`."""
     yield _python()
     yield _system()
     yield _core()
@@ -83,7 +83,7 @@ def look(place: LogPlace) -> Iterator[Finding]:
 
 
 def look_at_server(url: str) -> Iterator[Finding]:
-    """Yield what is found on the server that keeps a log."""
+    """Yield the checks of the server of a log."""
     from strandline.opening import examine  # noqa: PLC0415 Takes long to import.
 
     for check, verdict, found, advice in examine(url):
@@ -164,7 +164,7 @@ def _file_system(path: str, found: FileSystem) -> Iterator[Finding]:
         )
     elif kind in _VOLATILE:
         yield Finding(
-            "file system", CheckResult.WARNING, shown, "it is in memory, and gone after a restart"
+            "file system", CheckResult.WARNING, shown, "it is in memory, and lost after a restart"
         )
     else:
         yield Finding("file system", CheckResult.OK, shown, "")
@@ -174,7 +174,7 @@ def _file_system(path: str, found: FileSystem) -> Iterator[Finding]:
         )
     free = f"{found.free_bytes / (1 << 30):,.1f} GiB free"
     is_low = found.free_bytes < _FREE_BYTES_MIN
-    advice = "make room, or give topics a retention and trim them" if is_low else ""
+    advice = "free space, or set a retention for topics and trim them" if is_low else ""
     yield Finding("space", CheckResult.WARNING if is_low else CheckResult.OK, free, advice)
 
 

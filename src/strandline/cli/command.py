@@ -1,4 +1,4 @@
-"""How a function becomes a command: its help with examples, its errors as exit codes."""
+"""Makes a command of a function: help with examples, errors as exit codes."""
 
 import contextlib
 import functools
@@ -21,7 +21,7 @@ P = ParamSpec("P")
 
 
 def new_app(help_text: str) -> typer.Typer:
-    """Return an app that commands can be added to: the program's own, or a group of it."""
+    """Return an app to which commands can be added: the program, or a group of it."""
     return typer.Typer(
         cls=CommandGroup,
         help=help_text,
@@ -51,8 +51,8 @@ class Command(NamedTuple):
 def command(name: str, *, examples: str, answers: str) -> Callable[[Callable[..., None]], Command]:
     """Make a command of a function.
 
-    `examples` are lines of a shell that begin with `$ `; tests run them. `answers` says
-    what `--json` gives.
+    `examples` are shell lines that begin with `$ `; tests run them. `answers` describes
+    the output of `--json`.
     """
 
     def make(function: Callable[..., None]) -> Command:
@@ -93,14 +93,14 @@ def _guarded(function: Callable[P, None]) -> Callable[P, None]:
 
 
 def _naming_the_log(error: StrandlineError, options: Mapping[str, object]) -> StrandlineError:
-    """Return `error`; where a command finds no log, one with how to name another."""
+    """Return `error`; if there is no log, an error that explains how to name one."""
     if "url" not in options or not str(error).startswith(NO_LOG):
         return error
     from strandline.opening import default_url  # noqa: PLC0415 Takes long to import.
 
     url = options["url"] or default_url()
     return InvalidError(
-        "there is no log here, `strandline create` makes one, and --url or STRANDLINE_URL"
+        "there is no log here, `strandline create` creates one, and --url or STRANDLINE_URL"
         " names another",
         url=url,
         **error.fields,
@@ -108,7 +108,7 @@ def _naming_the_log(error: StrandlineError, options: Mapping[str, object]) -> St
 
 
 def _silence_output() -> None:
-    """Let Python flush into nothing when it ends: the output has no reader."""
+    """Discard output that Python flushes at exit: it has no reader."""
     if sys.stdout is None:
         return
     null = os.open(os.devnull, os.O_WRONLY)  # noqa: TID251 No file of a log.
@@ -133,25 +133,25 @@ class CommandGroup(TyperGroup):
 
 
 def first_sentence(text: str) -> str:
-    """Return what a list of commands says of one."""
+    """Return the text of a command in a list of commands."""
     return " ".join(re.split(r"(?<=\.)\s|\n\n", text, maxsplit=1)[0].split())
 
 
 class HelpedCommand(TyperCommand):
-    """A command whose arguments are shown as they are typed: `append TOPIC [PAYLOAD]...`."""
+    """A command whose help shows its arguments: `append TOPIC [PAYLOAD]...`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """See click: take `--url URL`, as most commands do, where the URL is an argument."""
+        """See click: also accept `--url URL`, as most commands do, for the argument URL."""
         if any(each.metavar == "[URL]" for each in self._arguments()):
             args = _url_as_argument(args)
         return super().parse_args(ctx, args)
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:  # noqa: ARG002 # As click calls it.
-        """See click: the words of the first line."""
+        """See click: the parts of the usage line."""
         return ["[OPTIONS]", *(each.metavar for each in self._arguments())]
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """See click: what each argument and option is for."""
+        """See click: the help of each argument and option."""
         arguments = [(each.metavar, each.help) for each in self._arguments()]
         records = [
             each.get_help_record(ctx)
@@ -168,6 +168,6 @@ class HelpedCommand(TyperCommand):
 
 
 def _url_as_argument(args: list[str]) -> list[str]:
-    """Return what was typed without the word `--url` before, or at the head of, a value."""
+    """Return the arguments without `--url` in front of, or at the beginning of, a value."""
     taken = [each.removeprefix("--url=") for each in args]
     return [each for each in taken[:-1] if each != "--url"] + taken[-1:]

@@ -16,28 +16,26 @@ from strandline.values import Mode
     "console",
     examples="""$ timeout 2 strandline console --no-browser || true
         $ timeout 2 strandline console --no-browser --read-only --json || true""",
-    answers="a line once it is ready: {link, log}; of a server that runs elsewhere {link}.",
+    answers="a line once it is ready: {link, log}; for a running server {link}.",
 )
 def console(
     url: Annotated[
         str | None,
-        typer.Argument(metavar="[URL]", help="The log, or the address of a server that runs."),
+        typer.Argument(metavar="[URL]", help="The log, or the address of a running server."),
     ] = None,
     *,
     browser: Annotated[
         bool, typer.Option("--browser/--no-browser", help="Open the link in a browser.")
     ] = True,
     port: Annotated[int, typer.Option(metavar="N", min=0, max=65535, help="0: any free one.")] = 0,
-    read_only: Annotated[
-        bool, typer.Option("--read-only", help="Open the log for reading alone.")
-    ] = False,
+    read_only: Annotated[bool, typer.Option("--read-only", help="Open the log read-only.")] = False,
     json: Json = False,
 ) -> None:
-    """Look at a log in the browser, until Ctrl-C; no server needs to run.
+    """Open a log in the browser, until Ctrl-C; needs no running server.
 
     It is served on loopback to the one browser that opens the link, which works once.
-    Without a URL it is the log of STRANDLINE_URL, and without that file:.strandline/events.
-    Of a server that runs elsewhere its own console is opened.
+    The default is the log of STRANDLINE_URL, and without that file:.strandline/events.
+    For the address of a running server, its own console is opened.
     """
     from strandline.opening import is_served  # noqa: PLC0415 Takes long to import.
 

@@ -1,4 +1,4 @@
-"""Commands about consumers: how far each is, and moving one."""
+"""Commands about consumers: list their progress, and move them."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -54,7 +54,9 @@ _HOLDER_COLUMNS = {
 _Consumer = Annotated[str, typer.Argument(metavar="CONSUMER", help="The consumer's name.")]
 _ConsumerTenant = Annotated[
     str | None,
-    typer.Option("--consumer-tenant", metavar="NAME", help="Whose consumer, in a shared topic."),
+    typer.Option(
+        "--consumer-tenant", metavar="NAME", help="The consumer's tenant, in a shared topic."
+    ),
 ]
 
 
@@ -74,7 +76,7 @@ def consumers(
     consumer_tenant: _ConsumerTenant = None,
     json: Json = False,
 ) -> None:
-    """List the consumers of a topic: how far behind, and which member holds what, and why."""
+    """List the consumers of a topic: their lag, and the members that hold their partitions."""
     with opened(url, Mode.READ) as log:
         found = log.consumers(topic_of(log, topic, tenant), tenant=consumer_tenant or tenant)
     _show(topic, found, json=json)
@@ -83,7 +85,7 @@ def consumers(
 @command(
     "ack",
     examples="$ strandline ack orders mailer --to 3",
-    answers="as `consumers`, of this one alone.",
+    answers="as `consumers`, for this one only.",
 )
 def ack(
     topic: TopicName,
@@ -111,7 +113,7 @@ def ack(
     examples="""$ strandline seek orders mailer earliest
         $ strandline seek orders mailer 4 --partition 0
         $ strandline seek orders mailer 2026-03-01T12:00:00Z""",
-    answers="as `consumers`, of this one alone.",
+    answers="as `consumers`, for this one only.",
 )
 def seek(
     topic: TopicName,
@@ -129,7 +131,7 @@ def seek(
     consumer_tenant: _ConsumerTenant = None,
     json: Json = False,
 ) -> None:
-    """Put a consumer to a place, forwards or back; it is made if there is none."""
+    """Move a consumer to a place, forwards or back; it is created if it does not exist."""
     start = parse_start(place)
     with existing(url, Mode.CONSUME) as log:
         found, whose = topic_of(log, topic, tenant), consumer_tenant or tenant
@@ -155,7 +157,7 @@ def forget(
     consumer_tenant: _ConsumerTenant = None,
     json: Json = False,
 ) -> None:
-    """Remove a consumer's cursors. It no longer holds retention back, and begins again."""
+    """Remove a consumer's cursors. It no longer delays retention, and would begin again."""
     with existing(url, Mode.CONSUME) as log:
         found, whose = topic_of(log, topic, tenant), consumer_tenant or tenant
         is_removed = log.delete_consumer(found, consumer, tenant=whose)
@@ -163,7 +165,7 @@ def forget(
         answer = {"topic": topic, "consumer": consumer, "tenant": whose, "is_removed": is_removed}
         show_json(answer)
     else:
-        show(f"{consumer}: {'forgotten' if is_removed else 'there was none'}")
+        show(f"{consumer}: {'forgotten' if is_removed else 'not found'}")
 
 
 @command(
@@ -172,7 +174,7 @@ def forget(
         $ strandline lag
         $ strandline lag --json""",
     answers="{lag, consumers: [{topic, consumer, tenant, partition, cursor, lag, seen_at, "
-    "is_live}, …]}, the furthest behind first.",
+    "is_live}, …]}, the largest lag first.",
 )
 def lag(
     *,
@@ -180,7 +182,7 @@ def lag(
     tenant: Tenant = None,
     json: Json = False,
 ) -> None:
-    """List how far behind each consumer of each topic is, and how much that is in all."""
+    """List the lag of each consumer of each topic, and the sum."""
     with opened(url, Mode.READ) as log:
         topics = log.topics(tenant=tenant)
         found = [(each.name, one) for each in topics for one in log.consumers(each, tenant=tenant)]
@@ -207,14 +209,14 @@ def _show(topic: str, lags: Sequence[ConsumerLag], *, json: bool) -> None:
     examples="""$ strandline holders
         $ strandline holders --json""",
     answers="{holders: [{role, topic, tenant, partition, name, pid, host, since, is_live}, …]}: "
-    "role is writer, session, consumer or worker; without a topic it is the whole log.",
+    "role is writer, session, consumer or worker; without a topic, of the whole log.",
 )
 def holders(*, url: Url = None, json: Json = False) -> None:
     """Show which processes hold the log: its writers, and the members of its consumers.
 
     A writer is the process that holds the lock of a partition, or held it last (of the
     whole log in sqlite:); is_live says whether it still exists. A session is a process that
-    has a connection to a log in PostgreSQL. A consumer holds a partition under a lease, and
+    has a connection to a log in PostgreSQL. A consumer holds a partition with a lease, and
     a worker is a member of a work queue.
     """
     from strandline.log.holders import holders_of  # noqa: PLC0415 Takes long to import.
@@ -230,7 +232,7 @@ def holders(*, url: Url = None, json: Json = False) -> None:
         show_json({"holders": found})
         return
     for each in found:
-        # To be pasted, so without a comma.
+        # Without thousands separators, so that it can be pasted.
         each["pid"] = None if each["pid"] is None else str(each["pid"])
     show_table(
         tuple(_HOLDER_COLUMNS.values()),

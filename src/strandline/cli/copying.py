@@ -1,4 +1,4 @@
-"""Commands that copy a whole log, and bring a copy back."""
+"""Commands that copy a whole log, and restore a copy."""
 
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
@@ -22,7 +22,7 @@ _ANSWER = (
 )
 
 _UNTIL = (
-    "{!r} is no end: use TOPIC=OFFSET or TOPIC/PARTITION=OFFSET, or one time such as "
+    "{!r} is not an end: use TOPIC=OFFSET or TOPIC/PARTITION=OFFSET, or one time such as "
     "2026-03-01T12:00:00Z for all topics"
 )
 
@@ -35,17 +35,17 @@ _UNTIL = (
 )
 def backup(
     target: Annotated[
-        str, typer.Argument(metavar="BACKUP", help="Where to: a new path, or a URL.")
+        str, typer.Argument(metavar="BACKUP", help="The target: a new path, or a URL.")
     ],
     *,
     url: Url = None,
     json: Json = False,
 ) -> None:
-    """Copy the whole log to a new place, while others write to it, and verify the copy.
+    """Copy the whole log to a new place, while processes write to it, and verify the copy.
 
-    Each partition is copied as it is at one moment, with its consumers, none of which
-    is ahead of the records; a sqlite: log all at one moment, with whatever else is in
-    the database. The copy is a log of its own, which `--url` can name.
+    Each partition is copied as of one moment, with its consumers, whose cursors are never
+    ahead of the records; a sqlite: log as of one moment, with all other tables of the
+    database. The copy is a log, which you can use with `--url`.
     """
     from strandline.opening import place_url  # noqa: PLC0415 See `opened`.
 
@@ -76,15 +76,15 @@ def restore(
         ),
     ] = None,
     tenant: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Whose topics --until names.")
+        str | None, typer.Option(metavar="NAME", help="The tenant of the topics in --until.")
     ] = None,
     json: Json = False,
 ) -> None:
-    """Bring a backup back as a new log, whole or up to a point, and verify it.
+    """Restore a backup as a new log, completely or up to a point, and verify it.
 
     --url names the new log, which must not exist. It has the old one's identity and
-    begins a new epoch in each partition: a consumer, view or Spark query that had seen
-    more than it holds gets DivergedError with the offset to go back to.
+    begins a new epoch in each partition: a consumer, view or Spark query that had read
+    further gets DivergedError with the offset to go back to.
     """
     from strandline.opening import place_url  # noqa: PLC0415 See `opened`.
 
@@ -100,7 +100,7 @@ def restore(
     examples="""$ strandline copy file:.strandline/events sqlite:./events.db
         $ strandline read orders --url sqlite:./events.db""",
     answers="{source, target, records, partitions: [{topic, tenant, partition, start, end}, …]}; "
-    "records counts what was copied by this call.",
+    "records counts the records that this call copied.",
 )
 def copy(
     source: Annotated[str, typer.Argument(metavar="FROM", help="The log: its URL or path.")],
@@ -114,11 +114,11 @@ def copy(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Copy a log to another kind of store, while others write to it, and compare the two.
+    """Copy a log to another kind of store, while processes write to it, and compare the two.
 
-    Offsets, timestamps, identities, proofs and consumers are kept. What the target has
-    already is not copied again: repeat it until little is left, stop the writers, repeat it
-    once more, and go on with the target. See "Move a log" in the documentation.
+    Offsets, timestamps, identities, proofs and consumers are kept. Records that the target
+    already has are not copied again: repeat the command until it copies few, stop the
+    writers, repeat it once more, and use the target. See "Move a log" in the documentation.
     """
     from strandline.moves import copy as copy_log  # noqa: PLC0415 See `opened`.
 

@@ -27,7 +27,7 @@ _Consumer = Annotated[
 
 _Where = Annotated[
     str,
-    typer.Option("--where", metavar="PREDICATE", help="Only records that match, as they were."),
+    typer.Option("--where", metavar="PREDICATE", help="Only records whose original matches."),
 ]
 
 _Offsets = Annotated[
@@ -56,7 +56,7 @@ def list_dead_letters(
     tenant: Tenant = None,
     json: Json = False,
 ) -> None:
-    """List what is dead-lettered of a topic, oldest first, and why."""
+    """List the dead letters of a topic, oldest first, with their reasons."""
     from strandline.triggers import dead_letters  # noqa: PLC0415 Takes long to import.
 
     with opened(url, Mode.READ) as log:
@@ -81,7 +81,7 @@ def show_dead_letter(
     tenant: Tenant = None,
     json: Json = False,
 ) -> None:
-    """Show a dead letter: its value, and the cause and deliveries of each attempt at it."""
+    """Show a dead letter: its value, and the cause and deliveries of each attempt."""
     from strandline.triggers import attempts  # noqa: PLC0415 Takes long to import.
 
     with opened(url, Mode.READ) as log:
@@ -124,7 +124,7 @@ def redrive(
         typer.Option("--to", metavar="TOPIC", help="Append them to this topic instead."),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what would be redriven, and do nothing.")
+        bool, typer.Option("--dry-run", help="Only show what would be redriven.")
     ] = False,
     tenant: Tenant = None,
     json: Json = False,
@@ -132,12 +132,12 @@ def redrive(
     """Deliver dead letters again to the triggers and consumers that could not handle them.
 
     Each is redriven once, however often this is called; one that fails again becomes a new
-    dead letter. A consumer that is not running gets them when it runs. Other consumers see
-    nothing of it. Refused if one of the consumers was removed: choose others with --consumer.
+    dead letter. A consumer that is not running gets them when it runs. Other consumers do
+    not get them. Refused if one of the consumers was removed: choose others with --consumer.
     """
     from strandline.triggers import redrive  # noqa: PLC0415 Takes long to import.
 
-    # Appending to another topic takes more than consuming.
+    # Appending to another topic needs more than consuming.
     with existing(url, Mode.CONSUME if to is None else Mode.WRITE) as log:
         found = redrive(
             log,
@@ -165,15 +165,15 @@ def discard(
     offset: _Offsets = None,
     where: _Where = "",
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what would be discarded, and do nothing.")
+        bool, typer.Option("--dry-run", help="Only show what would be discarded.")
     ] = False,
     tenant: Tenant = None,
     json: Json = False,
 ) -> None:
-    """Give dead letters up: they are redriven no more, and hold up no key any longer.
+    """Mark dead letters as done: they are not redriven any more, and no longer block a key.
 
-    They stay in the list, marked as done. Records that wait behind one of them, where its
-    consumer or trigger has on_dead_letter="block-key", are delivered.
+    They stay in the list. If their consumer or trigger has on_dead_letter="block-key", the
+    records that wait behind them are delivered.
     """
     from strandline.triggers import discard  # noqa: PLC0415 Takes long to import.
 

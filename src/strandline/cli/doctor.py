@@ -1,4 +1,4 @@
-"""The command that looks at the machine."""
+"""The command that checks the machine."""
 
 from typing import Annotated
 
@@ -20,19 +20,17 @@ from strandline.cli.screen import show, show_json, show_table
 def doctor(
     url: Annotated[
         str | None,
-        typer.Argument(metavar="[URL]", help="A log on a server: looks at that server, too."),
+        typer.Argument(metavar="[URL]", help="A log on a server: checks that server, too."),
     ] = None,
     *,
-    path: Annotated[
-        str, typer.Option(metavar="PATH", help="Where a log is, or is going to be.")
-    ] = ".",
+    path: Annotated[str, typer.Option(metavar="PATH", help="Where the log is, or will be.")] = ".",
     json: Json = False,
 ) -> None:
-    """Look at what strandline runs on, and say what to do. Exits with 1 if anything fails.
+    """Check the requirements of strandline, with advice. Exits with 1 if anything fails.
 
     Python, pyarrow, checksums, SQLite, the file system and its free space, inotify's
-    limits, Java, Spark and the other extras. With a URL the server: its version and
-    settings, how durable an append is there and why, and the rights of the user.
+    limits, Java, Spark and the other extras. With a URL also the server: its version and
+    settings, the durability of an append and the reason, the permissions of the user.
     """
     from strandline.cli import checkup  # noqa: PLC0415 Takes long to import.
 

@@ -21,18 +21,18 @@ from strandline.values import Mode
 def erase(
     topic: TopicName,
     *,
-    key: Annotated[str, typer.Option("--key", metavar="KEY", help="Whose records.")],
+    key: Annotated[str, typer.Option("--key", metavar="KEY", help="The key of the records.")],
     url: Url = None,
     yes: Annotated[
-        bool, typer.Option("--yes", help="Erase them; else they are only counted.")
+        bool, typer.Option("--yes", help="Erase them; without, they are counted.")
     ] = False,
     tenant: Tenant = None,
     json: Json = False,
 ) -> None:
-    """Erase what the records of one key hold, for good: a dry run, unless --yes is given.
+    """Erase the content of the records of one key permanently; without --yes a dry run.
 
-    Offsets stay, and each record becomes a tombstone. Dead letters of the topic and copies in
-    the tier are erased, too. Interrupted, it is completed by the same call.
+    Offsets do not change, and each record becomes a tombstone. Dead letters of the topic and
+    copies in the tier are erased, too. If it is interrupted, run it again to complete it.
     """
     with existing(url, Mode.WRITE) as log:
         found = log.erase(topic_of(log, topic, tenant), key=key, dry_run=not yes)
@@ -54,4 +54,4 @@ def erase(
     done = f"{found.erased:,} records erased" if yes else f"{found.erased:,} would be erased: --yes"
     show(f"{topic}: {done}")
     if not found.is_released:
-        show("readers prevented removing the last copy of them, run this again")
+        show("readers prevented the removal of the last copy, run this again")

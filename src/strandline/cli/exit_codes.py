@@ -1,4 +1,4 @@
-"""What the program's exit code says. These numbers stay as they are."""
+"""The program's exit codes. These numbers are stable."""
 
 from enum import IntEnum
 
@@ -18,7 +18,7 @@ from strandline.values import (
 
 
 class ExitCode(IntEnum):
-    """Zero is success; 1 is an answer; what follows are errors."""
+    """Zero is success; 1 is a negative result; higher codes are errors."""
 
     OK = 0
     FAILED_CHECK = 1
@@ -37,21 +37,21 @@ class ExitCode(IntEnum):
 
 MEANINGS = {
     ExitCode.OK: "done",
-    ExitCode.FAILED_CHECK: "a check came out badly: `verify`, `doctor`, `backup`, `restore`",
-    ExitCode.USAGE: "the call cannot succeed as it is: bad arguments, or `InvalidError`",
+    ExitCode.FAILED_CHECK: "a check has failed: `verify`, `doctor`, `backup`, `restore`",
+    ExitCode.USAGE: "the call cannot succeed: bad arguments, or `InvalidError`",
     ExitCode.CONFLICT: "`ConflictError`, `LeaseLostError`: another process was first",
-    ExitCode.UNAVAILABLE: "`UnavailableError`: try again later; also an output that is full",
-    ExitCode.TRIMMED: "`TrimmedError`: the requested records are gone",
+    ExitCode.UNAVAILABLE: "`UnavailableError`: retry later; also if the output cannot be written",
+    ExitCode.TRIMMED: "`TrimmedError`: the requested records were removed",
     ExitCode.DIVERGED: "`DivergedError`: the log lost records that a cursor had passed",
-    ExitCode.CLOSED: "`ClosedError`: the log was closed under the program's hands",
+    ExitCode.CLOSED: "`ClosedError`: the log was closed while the program used it",
     ExitCode.FAILED: "`FailedError`: the write is not stored",
     ExitCode.UNKNOWN: "`UnknownError`: the write is stored once or not at all",
     ExitCode.CORRUPT: "`CorruptError`: stored data is damaged",
     ExitCode.INTERRUPTED: "Ctrl-C",
-    ExitCode.BROKEN_PIPE: "the reader of the output has closed it, as `head` does",
+    ExitCode.BROKEN_PIPE: "the reader of the output has closed it, like `head`",
 }
 
-# The most special first: an UnknownError is a FailedError.
+# The most specific first: an UnknownError is a FailedError.
 _CODES: tuple[tuple[type[StrandlineError], ExitCode], ...] = (
     (InvalidError, ExitCode.USAGE),
     (ConflictError, ExitCode.CONFLICT),

@@ -1,4 +1,4 @@
-"""Values to append, out of arguments, JSON lines, CSV, Parquet and Arrow files."""
+"""Reads values to append from arguments, JSON lines, CSV, Parquet and Arrow files."""
 
 import base64
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -26,7 +26,7 @@ SUFFIXES = {
     ".feather": "arrow",
     ".ipc": "arrow",
 }
-"""The format that the end of a file's name stands for."""
+"""The format of a file, by the end of its name."""
 
 ParsedT = TypeVar("ParsedT")
 
@@ -34,7 +34,7 @@ _EVENT_FIELDS = {"kind", "payload", "key", "headers", "occurred_at"}
 
 
 class InputValue(NamedTuple):
-    """One value to append, with the key of one that has none of its own."""
+    """One value to append, with a key if the value has none itself."""
 
     value: "Event | bytes | pa.RecordBatch"
     key: str | None
@@ -42,10 +42,10 @@ class InputValue(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class InputTerms:
-    """What is said once for all values."""
+    """Options for all values."""
 
     kind: str | None = None
-    """With it, a line or row is a payload; without, it is a whole event."""
+    """With it, a line or row is a payload; without, it is a complete event."""
     key: str | None = None
     key_column: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -126,7 +126,9 @@ def from_file(
     """Yield the values in a file."""
     if file_format == "jsonl":
         if kind is ValueKind.BATCH:
-            raise InvalidError("a topic of batches takes CSV, Parquet and Arrow, no JSON lines")
+            raise InvalidError(
+                "a topic of batches accepts CSV, Parquet and Arrow, but not JSON lines"
+            )
         yield from _from_lines(file, kind, terms)
         return
     for batch in _batches(file, file_format):
@@ -188,7 +190,7 @@ def _batches(file: IO[bytes], file_format: str) -> "Iterator[pa.RecordBatch]":
 
 
 def _sought(file: IO[bytes]) -> "IO[bytes] | pa.BufferReader":
-    """Return what can be read in any order: a pipe is taken into memory for that."""
+    """Return a seekable file: a pipe is read into memory."""
     import pyarrow as pa  # noqa: PLC0415 The same.
 
     return file if file.seekable() else pa.BufferReader(file.read())
@@ -223,7 +225,7 @@ def _line_of(row: dict[str, object], number: int) -> _Line:
     try:
         return msgspec.convert(fields, _Line)
     except msgspec.MsgspecError as error:
-        raise InvalidError("this row is no event", row=number, reason=str(error)) from error
+        raise InvalidError("this row is not an event", row=number, reason=str(error)) from error
 
 
 def _key_in(payload: object, terms: InputTerms) -> str | None:
@@ -239,7 +241,7 @@ def _unpacked(text: str, number: int) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except ValueError as error:
-        raise InvalidError("this value is no base64", line=number, reason=str(error)) from error
+        raise InvalidError("this value is not base64", line=number, reason=str(error)) from error
 
 
 def _parsed(decode: Callable[[bytes], ParsedT], text: bytes, number: int) -> ParsedT:
@@ -247,5 +249,5 @@ def _parsed(decode: Callable[[bytes], ParsedT], text: bytes, number: int) -> Par
         return decode(text)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise InvalidError(
-            "this is not the JSON expected", line=number, reason=str(error)
+            "this JSON does not have the expected form", line=number, reason=str(error)
         ) from error

@@ -1,4 +1,4 @@
-"""Arguments and options that several commands have, and what their values mean."""
+"""Arguments and options of several commands, and their parsing."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -18,13 +18,13 @@ from strandline.values import (
 )
 from strandline.values.partitioning import unknown_partition
 
-# What takes long to import comes with what needs it: `strandline --help` needs none of it.
+# Slow imports are made where they are needed: `strandline --help` needs none of them.
 if TYPE_CHECKING:
     from strandline.log import Log
 
 
 def _topics_like(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return what a shell may offer for a topic: nothing where there is no log."""
+    """Return the completions of a topic; none without a log."""
     from strandline.opening import open_log  # noqa: PLC0415 See below.
 
     try:
@@ -45,20 +45,20 @@ Url: TypeAlias = Annotated[
         "--url",
         metavar="URL",
         help="The log: file:PATH, sqlite:PATH, postgresql://USER@HOST/DATABASE, "
-        "nats://USER@HOST/LOG or kafka://HOST:PORT/PREFIX. Without it STRANDLINE_URL, "
-        "and without that file:.strandline/events.",
+        "nats://USER@HOST/LOG or kafka://HOST:PORT/PREFIX. Default: STRANDLINE_URL, "
+        "or file:.strandline/events.",
     ),
 ]
-Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Answer in JSON.")]
+Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Tenant: TypeAlias = Annotated[
-    str | None, typer.Option("--tenant", metavar="NAME", help="Whose topic it is.")
+    str | None, typer.Option("--tenant", metavar="NAME", help="The topic's tenant.")
 ]
 OnePartition: TypeAlias = Annotated[
     int, typer.Option("--partition", "-p", metavar="N", min=0, help="The partition.")
 ]
 SomePartition: TypeAlias = Annotated[
     int | None,
-    typer.Option("--partition", "-p", metavar="N", min=0, help="One partition; else all."),
+    typer.Option("--partition", "-p", metavar="N", min=0, help="One partition; by default all."),
 ]
 
 _OFFSET_DIGITS_MAX = 19
@@ -73,14 +73,14 @@ _AMOUNT = re.compile(r"(\d{1,18})\s*([A-Za-z]*)")
 
 
 def opened(url: str | None, mode: Mode) -> "Log":
-    """Open the log of a command; nothing is created but by a command that documents it."""
+    """Open the log of a command; only commands that document it create a log."""
     from strandline.opening import open_log  # noqa: PLC0415
 
     return open_log(url, mode=mode)
 
 
 def existing(url: str | None, mode: Mode) -> "Log":
-    """Open a log that has to be there already, whatever it is opened for."""
+    """Open a log that must exist, in any mode."""
     opened(url, Mode.READ).close()
     return opened(url, mode)
 
@@ -91,7 +91,7 @@ def topic_of(log: "Log", name: str, tenant: str | None) -> Topic:
 
 
 def partitions_of(log: "Log", topic: Topic, chosen: int | None) -> list[int]:
-    """Return the partitions that a command is about."""
+    """Return the partitions of a command."""
     count = log.describe_topic(topic).settings.partitions
     if chosen is None:
         return list(range(count))
@@ -104,7 +104,7 @@ def parse_age(text: str) -> int:
     """Return the seconds in `90s`, `15m`, `12h`, `7d`, `2w`."""
     found = _AMOUNT.fullmatch(text.strip())
     if found is None or found[2] not in _UNITS_S:
-        raise typer.BadParameter(f"{text!r} is no age: use 90s, 15m, 12h, 7d or 2w")
+        raise typer.BadParameter(f"{text!r} is not an age: use 90s, 15m, 12h, 7d or 2w")
     return int(found[1]) * _UNITS_S[found[2]]
 
 
@@ -112,12 +112,12 @@ def parse_size(text: str) -> int:
     """Return the bytes in `4096`, `10MB`, `64MiB`."""
     found = _AMOUNT.fullmatch(text.strip())
     if found is None or found[2] not in _UNITS_BYTES:
-        raise typer.BadParameter(f"{text!r} is no size: use 4096, 10MB or 64MiB")
+        raise typer.BadParameter(f"{text!r} is not a size: use 4096, 10MB or 64MiB")
     return int(found[1]) * int(_UNITS_BYTES[found[2]])
 
 
 def parse_start(text: str) -> Start | int | datetime:
-    """Return what `earliest`, `latest`, an offset, a time or an age ago means."""
+    """Parse `earliest`, `latest`, an offset, a time or an age."""
     if text in ("earliest", "latest"):
         return EARLIEST if text == "earliest" else LATEST
     if text.isdecimal() and len(text) <= _OFFSET_DIGITS_MAX:
@@ -133,7 +133,7 @@ def parse_start(text: str) -> Start | int | datetime:
 
 
 def parse_delivery_time(text: str) -> datetime:
-    """Return what a time, or an age from now on, means; without a zone it is UTC."""
+    """Parse a time, or a duration from now; without a zone it is UTC."""
     found = _AMOUNT.fullmatch(text)
     try:
         if found is not None and found[2] in _UNITS_S:
@@ -142,8 +142,8 @@ def parse_delivery_time(text: str) -> datetime:
         moment = datetime.fromisoformat(text)
     except (ValueError, OverflowError):
         raise typer.BadParameter(
-            f"{text!r} is no time to deliver at: use a time such as 2026-12-24T18:00:00Z, "
-            "or one from now on such as 15m"
+            f"{text!r} is not a time of delivery: use a time such as 2026-12-24T18:00:00Z, "
+            "or a duration from now such as 15m"
         ) from None
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
@@ -154,14 +154,14 @@ def parse_time(text: str) -> datetime:
         moment = datetime.fromisoformat(text)
     except ValueError:
         raise typer.BadParameter(
-            f"{text!r} is no place to start: use earliest, latest, an offset, "
+            f"{text!r} is not a start: use earliest, latest, an offset, "
             "a time such as 2026-03-01T12:00:00Z, or an age such as 15m"
         ) from None
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
 def offset_of(log: "Log", topic: Topic, partition: int, start: Start | int | datetime) -> Offset:
-    """Return the offset that a start means in a partition at this moment."""
+    """Return the current offset of a start in a partition."""
     marks = log.marks(topic, partition)
     if isinstance(start, datetime):
         return log.offset_at(topic, partition, int(start.timestamp() * 1_000_000))

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 app: Final = new_app(
     "Run jobs over whole topics on Spark.\n\n"
-    f"They need: {install_command('spark')}. Each may be stopped, or killed, and run again: "
-    "it ends in the same state."
+    f"They need: {install_command('spark')}. Each may be stopped or killed, and run again "
+    "with the same result."
 )
 
 _Folder = Annotated[str, typer.Argument(metavar="FOLDER", help="A new folder.")]
@@ -43,16 +43,14 @@ _Below = Annotated[
     ),
 ]
 _Checkpoint = Annotated[
-    str, typer.Option(metavar="FOLDER", help="Keeps what is done; of this job alone.")
+    str, typer.Option(metavar="FOLDER", help="Stores the progress, of this job only.")
 ]
 _Select = Annotated[
-    str, typer.Option(metavar="COLUMNS", help="What to make of a row: a SELECT list in Spark SQL.")
+    str, typer.Option(metavar="COLUMNS", help="The columns of a row: a SELECT list in Spark SQL.")
 ]
 _Staging = Annotated[
     str | None,
-    typer.Option(
-        metavar="STORE", help="Where rows for a log of a server are staged: s3://bucket/path."
-    ),
+    typer.Option(metavar="STORE", help="Staging place for a log of a server: s3://bucket/path."),
 ]
 _FOLDER_ANSWER = (
     "{folder, offsets: {partition: [start, end], …}, records, rows, is_repeat, seconds, "
@@ -72,7 +70,7 @@ def audit(
     topics: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[TOPIC]...", help="These; else all, of every tenant, internal ones too."
+            metavar="[TOPIC]...", help="Topics; by default all, of every tenant, also internal."
         ),
     ] = None,
     *,
@@ -81,9 +79,9 @@ def audit(
     master: Master = LOCAL,
     json: Json = False,
 ) -> None:
-    """Read everything, hot and cold, and say what is not as it was written. Exits with 1 if so.
+    """Read everything, hot and cold, and report damage and changes. Exits with 1 if any.
 
-    As `verify`, in parallel; also copies of what the log still has.
+    Like `verify`, in parallel; also checks copies of records that the log still has.
     """
     with session(master, url) as spark, progress("auditing") as bar:
         from strandline.spark import jobs  # noqa: PLC0415 Takes long to import.
@@ -126,9 +124,9 @@ def tier(
     master: Master = LOCAL,
     json: Json = False,
 ) -> None:
-    """Copy sealed records to an object store, an object in each task, and free their space here.
+    """Copy sealed records to an object store, one object per task, and free their space.
 
-    As the command `tier`, and beside it if need be.
+    Like the command `tier`; both may run at the same time.
     """
     with session(master, url) as spark, progress(f"tiering {topic}") as bar:
         from strandline.spark import jobs  # noqa: PLC0415 Takes long to import.
@@ -168,19 +166,19 @@ def rebuild(
     *,
     url: Url = None,
     poison: Annotated[
-        str, typer.Option(metavar="POLICY", help="Of a record that fails: stop, or quarantine.")
+        str, typer.Option(metavar="POLICY", help="For a failing record: stop, or quarantine.")
     ] = "stop",
     tenant: Tenant = None,
     master: Master = LOCAL,
     json: Json = False,
 ) -> None:
-    """Fold a topic into the snapshot of a view, which then resumes from there.
+    """Compute the snapshot of a view from a topic; the view then resumes from it.
 
-    All partitions at once, from the oldest record. No live view may use the file meanwhile.
+    All partitions in parallel, from the oldest record. No live view may use the file meanwhile.
     """
     policy: Literal["stop", "quarantine"] = "quarantine" if poison == "quarantine" else "stop"
     if poison not in ("stop", "quarantine"):
-        raise typer.BadParameter(f"{poison!r} is no policy: use stop or quarantine")
+        raise typer.BadParameter(f"{poison!r} is not a policy: use stop or quarantine")
     with session(master, url) as spark, progress(f"folding {topic}") as bar:
         from strandline.spark import jobs  # noqa: PLC0415 Takes long to import.
 
@@ -215,15 +213,15 @@ def snapshot(
     url: Url = None,
     below: _Below = None,
     tombstone: Annotated[
-        str, typer.Option(metavar="CONDITION", help="Leave out rows like this, in Spark SQL.")
+        str, typer.Option(metavar="CONDITION", help="Leave out matching rows, in Spark SQL.")
     ] = "",
     tenant: Tenant = None,
     master: Master = LOCAL,
     json: Json = False,
 ) -> None:
-    """Write the latest record of each key as Parquet; the topic stays as it is.
+    """Write the latest record of each key as Parquet; the topic does not change.
 
-    `_strandline` in the folder says which offsets it covers.
+    `_strandline` in the folder lists the offsets that it covers.
     """
     ends = _parsed(below)
     with session(master, url) as spark, progress(f"reading {topic}") as bar:
@@ -255,7 +253,7 @@ def export(
     *,
     url: Url = None,
     where: Annotated[
-        str, typer.Option(metavar="CONDITION", help="Only rows like this, in Spark SQL.")
+        str, typer.Option(metavar="CONDITION", help="Only matching rows, in Spark SQL.")
     ] = "",
     file_format: Annotated[
         str, typer.Option("--format", metavar="NAME", help="parquet, or json for JSON lines.")
@@ -265,9 +263,9 @@ def export(
     master: Master = LOCAL,
     json: Json = False,
 ) -> None:
-    """Write what a topic holds as Parquet or JSON lines, for other programs.
+    """Write the records of a topic as Parquet or JSON lines, for other programs.
 
-    To bring a topic to another log as it is, use the command `export` and `import`.
+    To move a topic to another log unchanged, use the commands `export` and `import`.
     """
     ends = _parsed(below)
     with session(master, url) as spark, progress(f"exporting {topic}") as bar:
@@ -294,7 +292,7 @@ def derive(
     checkpoint: _Checkpoint,
     url: Url = None,
     where: Annotated[
-        str, typer.Option(metavar="PREDICATE", help="Only rows like this, as for `read`.")
+        str, typer.Option(metavar="PREDICATE", help="Only matching rows, as for `read`.")
     ] = "",
     select: _Select = "",
     tenant: Tenant = None,
@@ -302,7 +300,7 @@ def derive(
     master: Master = LOCAL,
     json: Json = False,
 ) -> None:
-    """Append what a topic holds to another, each row once; run it again for what is new."""
+    """Append the rows of a topic to another, each once; run it again for new records."""
     with session(master, url) as spark, progress(f"deriving {target}") as bar:
         from strandline.spark import jobs  # noqa: PLC0415 Takes long to import.
 
@@ -345,7 +343,7 @@ def backfill(
         str,
         typer.Option(
             metavar="COLUMNS",
-            help='Columns and types, as in "id BIGINT, name STRING"; those of CSV are texts.',
+            help='Columns and types, such as "id BIGINT, name STRING"; CSV default: text.',
         ),
     ] = "",
     select: _Select = "",
@@ -373,7 +371,7 @@ for _command in (
     _command.add_to(app)
 
 
-# --- what they have in common ---
+# --- shared ---
 
 
 class _Timed(Protocol):
@@ -407,7 +405,7 @@ def _show_folder(topic: str, report: "FolderReport", *, json: bool) -> None:
         shown = {"folder": report.folder, "offsets": report.offsets, "is_repeat": report.is_repeat}
         show_json({**shown, **counts, **_pace(report)})
     else:
-        done = "was there already" if report.is_repeat else "written"
+        done = "existed already" if report.is_repeat else "written"
         _summary(f"{topic} -> {report.folder} {done}: ", counts, report)
 
 
@@ -424,17 +422,17 @@ def _parsed(below: list[str] | None) -> dict[int, int] | int | None:
     for each in below or ():
         number, equals, end = each.rpartition("=")
         if not end.isdecimal() or (equals and not number.isdecimal()):
-            raise typer.BadParameter(f"{each!r} is no end: use OFFSET or PARTITION=OFFSET")
+            raise typer.BadParameter(f"{each!r} is not an end: use OFFSET or PARTITION=OFFSET")
         if not equals:
             if below != [each]:
-                raise typer.BadParameter("an offset for all partitions stands alone")
+                raise typer.BadParameter("an offset for all partitions must be the only one")
             return int(end)
         ends[int(number)] = int(end)
     return ends or None
 
 
 def _view(text: str) -> Any:
-    """Return the view that `module:Class` names, ready to be sent to Spark's processes."""
+    """Return the view `module:Class`, ready to be sent to Spark's processes."""
     from strandline.spark.jobs.rebuilding import send_along  # noqa: PLC0415 Only here.
     from strandline.views import View  # noqa: PLC0415 Takes long to import.
 
@@ -450,6 +448,6 @@ def _view(text: str) -> Any:
     finally:
         sys.path.remove(os.getcwd())
     if not isinstance(made, View):
-        raise InvalidError("this is no view", view=text)
+        raise InvalidError("this is not a view", view=text)
     send_along(module)
     return made

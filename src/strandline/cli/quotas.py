@@ -1,4 +1,4 @@
-"""The command about what tenants may use."""
+"""The command about quotas of tenants."""
 
 from collections.abc import Callable
 from typing import Annotated, cast
@@ -24,29 +24,30 @@ _NONE = "none"
 )
 def quota(
     tenant: Annotated[
-        str | None, typer.Argument(metavar="[TENANT]", help="A tenant; else all that have one.")
+        str | None,
+        typer.Argument(metavar="[TENANT]", help="A tenant; by default all with a quota."),
     ] = None,
     *,
     url: Url = None,
     size: Annotated[
         str | None,
-        typer.Option("--bytes", metavar="SIZE", help="How much its topics may hold together."),
+        typer.Option("--bytes", metavar="SIZE", help="Maximum size of all its topics."),
     ] = None,
     records_per_s: Annotated[
-        str | None, typer.Option(metavar="N", help="How many records a second may be appended.")
+        str | None, typer.Option(metavar="N", help="Maximum records appended per second.")
     ] = None,
     bytes_per_s: Annotated[
-        str | None, typer.Option(metavar="SIZE", help="How much a second may be appended.")
+        str | None, typer.Option(metavar="SIZE", help="Maximum bytes appended per second.")
     ] = None,
     topics: Annotated[
-        str | None, typer.Option(metavar="N", help="How many topics it may have.")
+        str | None, typer.Option(metavar="N", help="Maximum number of topics.")
     ] = None,
     json: Json = False,
 ) -> None:
-    """Show what tenants may use and do use, or change what one may use.
+    """Show the quotas of tenants and their use, or change a quota.
 
-    An option that is given changes that limit, and `none` removes it. Every process follows
-    within a second.
+    Each given option changes its limit, and `none` removes it. Every process applies the
+    change within a second.
     """
     given = {
         "bytes_max": _limit(size, parse_size),
@@ -70,7 +71,7 @@ def quota(
 
 
 def _limit(text: str | None, parse: Callable[[str], int]) -> tuple[int | None] | None:
-    """Return the limit that an option names, None in it for none; None if it is not given."""
+    """Return the limit of an option, which may be none; None if it is not given."""
     if text is None:
         return None
     return (None,) if text == _NONE else (parse(text),)

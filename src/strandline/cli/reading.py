@@ -1,4 +1,4 @@
-"""Commands that show records: all of a range, or the end as it grows."""
+"""Commands that show records: a range, or new ones as they are appended."""
 
 import heapq
 import itertools
@@ -37,7 +37,7 @@ _FIELDS = (
     "{rows}, where times and decimals are text, durations numbers of their unit, binary base64."
 )
 _LAST = 10
-#: How long to wait for a page that cannot be read at once.
+#: How long to wait for a page that cannot be read immediately.
 _PATIENCE_S = 0.1
 
 _FROM = typer.Option(
@@ -46,11 +46,9 @@ _FROM = typer.Option(
 _From = Annotated[str | None, _FROM]
 _FromEarliest = Annotated[str, _FROM]
 _Where = Annotated[
-    str, typer.Option(metavar="SQL", help="Only what matches, such as kind = 'order.paid'.")
+    str, typer.Option(metavar="SQL", help="Only matching records: kind = 'order.paid'.")
 ]
-_Durable = Annotated[
-    bool, typer.Option("--durable-only", help="Only what survives a loss of power.")
-]
+_Durable = Annotated[bool, typer.Option("--durable-only", help="Only durable records.")]
 
 
 @command(
@@ -70,7 +68,7 @@ def read(
     limit: Annotated[
         int | None,
         typer.Option(
-            "--limit", "-n", metavar="N", min=0, max=INT64_MAX, help="No more than these."
+            "--limit", "-n", metavar="N", min=0, max=INT64_MAX, help="Maximum number of records."
         ),
     ] = None,
     partition: SomePartition = None,
@@ -78,11 +76,11 @@ def read(
     tenant: Tenant = None,
     json: Json = False,
 ) -> None:
-    """Show the records that there are now, in the order of their timestamps.
+    """Show the current records, in the order of their timestamps.
 
     --where is a predicate of docs/reference/predicates.md. Events have the columns kind,
-    key, headers, occurred_at and timestamp; batches have their own, and show the rows that
-    match.
+    key, headers, occurred_at and timestamp; batches have their own columns, and only
+    matching rows are shown.
     """
     with opened(url, Mode.READ) as log:
         found = topic_of(log, topic, tenant)
@@ -105,12 +103,12 @@ def tail(
     start: _From = None,
     where: _Where = "",
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on as the topic grows, until Ctrl-C.")
+        bool, typer.Option("--follow", "-f", help="Follow new records, until Ctrl-C.")
     ] = False,
     count: Annotated[
         int,
         typer.Option(
-            "-n", metavar="N", min=0, max=INT64_MAX, help="How many, where --from is not given."
+            "-n", metavar="N", min=0, max=INT64_MAX, help="Number of records, without --from."
         ),
     ] = _LAST,
     partition: SomePartition = None,
@@ -118,7 +116,7 @@ def tail(
     tenant: Tenant = None,
     json: Json = False,
 ) -> None:
-    """Show the newest records, and with --follow those that come."""
+    """Show the newest records, and with --follow new ones."""
     with opened(url, Mode.READ) as log:
         found = topic_of(log, topic, tenant)
         source = _source(log, found, partition, where, durable_only=durable_only)
@@ -136,7 +134,7 @@ def tail(
 
 
 class _Source(NamedTuple):
-    """What a command shows records of."""
+    """The topic and partitions of a command."""
 
     log: "Log"
     topic: Topic
@@ -145,12 +143,12 @@ class _Source(NamedTuple):
     durable_only: bool
 
     def at(self, place: str) -> dict[int, int]:
-        """Return the offset that a place means in each partition."""
+        """Return the offset of a start in each partition."""
         start = parse_start(place)
         return {each: offset_of(self.log, self.topic, each, start) for each in self.partitions}
 
     def ends(self) -> dict[int, int]:
-        """Return where each partition ends at this moment."""
+        """Return the current end of each partition."""
         marks = {each: self.log.marks(self.topic, each) for each in self.partitions}
         return {
             number: each.durable if self.durable_only else each.high
@@ -164,7 +162,7 @@ class _Source(NamedTuple):
 
     def _records_of(self, partition: int, start: int, end: int) -> Iterator[Record]:
         if start > end or not self.where:
-            # It raises for a start beyond the end, unless it is only beyond the durable end.
+            # Raises for a start beyond the end, unless it is only beyond the durable mark.
             stop = max(start, end) if self.durable_only else None
             yield from self.log.read(self.topic, partition, start, stop or end)
             return
@@ -175,7 +173,7 @@ class _Source(NamedTuple):
                     yield record
 
     def follow(self, starts: dict[int, int]) -> "Subscription[Record]":
-        """Return the records from `starts` on, as they come."""
+        """Return the records from `starts` on, and follow new ones."""
         return self.log.subscribe(
             self.topic, start=starts, where=self.where, durable_only=self.durable_only
         )
@@ -204,7 +202,7 @@ def _show_all(records: Iterable[Record], *, json: bool) -> None:
 
 
 def _line(record: Record) -> str:
-    """Return a record for a person: where, when, key, kind, payload, on one line."""
+    """Return a record as one line of text: place, time, key, kind, payload."""
     value = record.value
     place = f"{record.partition}/{record.offset}"
     begin = f"{place:<10} {moment(record.timestamp_us)}"

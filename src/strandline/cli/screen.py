@@ -1,4 +1,4 @@
-"""What goes to standard output and standard error, and in which form."""
+"""Formats output for standard output and standard error."""
 
 import contextlib
 import errno
@@ -12,13 +12,13 @@ from typing import Any, Protocol, TextIO
 
 import msgspec
 
-#: What JSON leaves as it is and a terminal may obey: all of it stands inside of texts.
+#: Characters that JSON does not escape and a terminal may interpret; all are inside texts.
 _OBEYED = re.compile("[\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
 _BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"
 
 
 def printable(text: str) -> str:
-    """Return `text` with everything escaped that is not simply shown."""
+    """Return `text` with all unprintable characters escaped."""
     if text.isprintable():
         return text
     return "".join(
@@ -31,19 +31,19 @@ def to_json(value: object) -> str:
     try:
         text = msgspec.json.encode(value, enc_hook=str).decode()
     except UnicodeEncodeError:
-        # An argument that is no UTF-8 has surrogates, which JSON has not.
+        # An argument that is not UTF-8 has surrogates, which JSON does not allow.
         text = json.dumps(value, default=str, separators=(",", ":"))
     return _OBEYED.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
 
 
 class OutputError(Exception):
-    """Standard output takes no more; its reader has not closed it, or it would be EPIPE."""
+    """Standard output cannot be written, and not because its reader has closed it (EPIPE)."""
 
 
 @contextlib.contextmanager
 def output() -> Iterator[TextIO]:
     """Yield standard output; OutputError with the reason if it cannot be written."""
-    # Python has none if it was started with a closed one.
+    # Python has none if it was started with a closed standard output.
     if sys.stdout is None:
         raise OutputError(os.strerror(errno.EBADF))
     try:
@@ -55,13 +55,13 @@ def output() -> Iterator[TextIO]:
 
 
 def show(line: str) -> None:
-    """Write one line of the answer."""
+    """Write one line of the output."""
     with output() as stream:
         stream.write(f"{line}\n")
 
 
 def flush() -> None:
-    """Let the answer be seen so far."""
+    """Flush the output."""
     with output() as stream:
         stream.flush()
 
@@ -127,7 +127,7 @@ def _aligned(cells: Sequence[str], widths: Sequence[int], numeric: Sequence[bool
 
 
 def _width(text: str) -> int:
-    """Return how many columns of a terminal a text takes."""
+    """Return the width of a text in columns of a terminal."""
     if text.isascii():
         return len(text)
     return sum(
@@ -143,10 +143,10 @@ def _bold(text: str) -> str:
 
 
 class ProgressBar(Protocol):
-    """Something that takes a while, and how far it is."""
+    """The progress of a long operation."""
 
     def advance(self, count: int = 1) -> None:
-        """Show that `count` more is done."""
+        """Show that `count` more items are done."""
 
 
 class _Silent:
@@ -155,7 +155,7 @@ class _Silent:
 
 
 def is_typed() -> bool:
-    """Whether a person types what comes on standard input."""
+    """Whether standard input is a terminal."""
     return sys.stdin is not None and sys.stdin.isatty()
 
 
@@ -163,11 +163,11 @@ def is_typed() -> bool:
 def progress(
     what: str, total: int | None = None, *, is_shown: bool = True
 ) -> Iterator[ProgressBar]:
-    """Show how far something is, on standard error and on a terminal only."""
+    """Show progress on standard error, if that is a terminal."""
     if not is_shown or not sys.stderr.isatty():
         yield _Silent()
         return
-    # Only now: it takes longer to import than most commands run.
+    # Imported here, because importing it takes longer than most commands run.
     from rich.console import Console  # noqa: PLC0415
     from rich.progress import BarColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415
     from rich.progress import Progress as Bars  # noqa: PLC0415

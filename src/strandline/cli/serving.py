@@ -19,7 +19,7 @@ from strandline.values.json_forms import moment
 
 
 def _read(context: typer.Context, path: str | None) -> str | None:
-    """Have the file's values stand in for options that are given in no other way."""
+    """Use the file's values for options that are not given in another way."""
     if path is None:
         return None
     try:
@@ -28,7 +28,7 @@ def _read(context: typer.Context, path: str | None) -> str | None:
     except StrandlineError as error:
         raise typer.BadParameter(f"{path} cannot be read: {error}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise typer.BadParameter(f"{path} is no TOML: {error}") from error
+        raise typer.BadParameter(f"{path} is not TOML: {error}") from error
     values = {name.replace("-", "_"): value for name, value in found.items()}
     known = {str(each.name) for each in context.command.params} - {"config", "help"}
     if strange := sorted(values.keys() - known):
@@ -46,7 +46,7 @@ Config = Annotated[
         envvar="STRANDLINE_CONFIG",
         is_eager=True,
         callback=_read,
-        help="A TOML file with options; those given here, or by variables, go before it.",
+        help="A TOML file with options; arguments and variables override it.",
     ),
 ]
 
@@ -62,7 +62,7 @@ FlightPort = Annotated[
         min=0,
         max=65535,
         envvar="STRANDLINE_FLIGHT_PORT",
-        help="Serve Arrow Flight there, too.",
+        help="Also serve Arrow Flight, on this port.",
     ),
 ]
 
@@ -71,20 +71,18 @@ BodyMax = Annotated[
     typer.Option(
         metavar="SIZE",
         envvar="STRANDLINE_BODY_MAX",
-        help="How large the body of a request may be.",
+        help="Maximum size of the body of a request.",
     ),
 ]
 Drain = Annotated[
     int,
     typer.Option(
-        metavar="SECONDS", min=1, envvar="STRANDLINE_DRAIN", help="How long an end may take."
+        metavar="SECONDS", min=1, envvar="STRANDLINE_DRAIN", help="Maximum duration of a shutdown."
     ),
 ]
 ReadOnly = Annotated[
     bool,
-    typer.Option(
-        "--read-only", envvar="STRANDLINE_READ_ONLY", help="Open the log for reading alone."
-    ),
+    typer.Option("--read-only", envvar="STRANDLINE_READ_ONLY", help="Open the log read-only."),
 ]
 
 
@@ -99,7 +97,8 @@ def serve(
     config: Config = None,
     url: Url = None,
     host: Annotated[
-        str, typer.Option(metavar="ADDRESS", envvar="STRANDLINE_HOST", help="Where to listen.")
+        str,
+        typer.Option(metavar="ADDRESS", envvar="STRANDLINE_HOST", help="The address to listen on."),
     ] = "127.0.0.1",
     port: Annotated[
         int,
@@ -121,7 +120,7 @@ def serve(
         typer.Option(
             "--require-token",
             envvar="STRANDLINE_REQUIRE_TOKEN",
-            help="On loopback, too: behind a proxy.",
+            help="Also on loopback, for use behind a proxy.",
         ),
     ] = False,
     body_max: BodyMax = "32MiB",
@@ -131,8 +130,8 @@ def serve(
 ) -> None:
     """Serve a log over HTTP, and Arrow Flight, until SIGTERM or Ctrl-C.
 
-    On loopback no token is needed. Any other address takes TLS, and then each request a
-    token, see `strandline token create`. What it serves is described at /openapi.json.
+    On loopback no token is needed. Any other address needs TLS, and each request then needs
+    a token, see `strandline token create`. The endpoints are described at /openapi.json.
     """
     del config  # Its values are in the other arguments.
     settings = server_settings(
@@ -149,7 +148,7 @@ def serve(
 
 
 def server_settings(**limits: Any) -> "ServerSettings":
-    """Return the settings of a server; InvalidError where the packages for one are missing."""
+    """Return the settings of a server; InvalidError if its packages are missing."""
     with needing_module("what serving needs", "server"):
         from strandline.server.settings import ServerSettings  # noqa: PLC0415 An extra.
     return ServerSettings(**limits)
@@ -206,7 +205,7 @@ class JsonLines(logging.Formatter):
 
 
 def log_to_stderr() -> None:
-    """Log to standard error: lines of JSON, unless a person reads them."""
+    """Log to standard error: JSON lines, unless it is a terminal."""
     root = logging.getLogger()
     if root.handlers:
         return

@@ -1,4 +1,4 @@
-"""The commands about views, by the snapshots that they have saved."""
+"""The command about views, which reads their snapshots."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     examples="$ strandline views totals.snapshot",
     answers="{views: [{file, view, version, topic_id, partition, applied, lag, size_bytes, "
     "quarantined, refused, fits}, …]}: `applied` is one past the last offset in the snapshot; "
-    "`fits` is yes, or why a view would replay.",
+    "`fits` is yes, or the reason for which a view would replay.",
 )
 def views(
     files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Snapshots of views.")],
@@ -27,7 +27,7 @@ def views(
     url: Url = None,
     json: Json = False,
 ) -> None:
-    """Show what views have saved, and how far that is behind the log.
+    """Show the snapshots of views, and how far they are behind the log.
 
     A view is in the memory of the program that queries it; its snapshot is on disk.
     """
@@ -46,7 +46,7 @@ def _sections(log: "Log", path: str) -> "list[dict[str, object]]":
     with reading(path) as file:
         binding, stored = unpacked(file.read(), path)
     if binding.log_id != log.id:
-        raise InvalidError("this snapshot is of another log", file=path, log_id=binding.log_id)
+        raise InvalidError("this snapshot belongs to another log", file=path, log_id=binding.log_id)
     found: list[dict[str, object]] = []
     for partition, (section, state) in sorted(stored.items()):
         position = Position.from_json(section.position.encode())

@@ -1,4 +1,4 @@
-"""The Spark that a command runs on."""
+"""The Spark session of a command."""
 
 import contextlib
 import os
@@ -17,7 +17,7 @@ Master: TypeAlias = Annotated[
     str,
     typer.Option(
         metavar="URL",
-        help="Where Spark runs: local[*] is this machine, spark://host:7077 others, "
+        help="Where Spark runs: local[*] is this machine, spark://host:7077 a cluster, "
         "sc://host:15002 a Spark Connect server; without it SPARK_REMOTE, then local[*].",
     ),
 ]
@@ -28,10 +28,10 @@ _OUTPUT_BYTES_MAX = 64 * 1024
 
 @contextlib.contextmanager
 def session(master: str, url: str | None) -> Iterator[Any]:
-    """Start Spark, and end it; a session that this process has already is used and left.
+    """Start Spark, and stop it; an existing session of this process is used and kept.
 
-    Of a Spark Connect server, a session of it: its Java runs already, and goes on. First, as
-    that takes seconds, InvalidError unless the log is there.
+    With a Spark Connect server, a session of that: its Java keeps running. Because a start
+    takes seconds, InvalidError is raised first if the log does not exist.
     """
     opened(url, Mode.READ).close()
     from strandline.spark import local_session, remote_session  # noqa: PLC0415 Takes long to import.
@@ -59,9 +59,9 @@ def session(master: str, url: str | None) -> Iterator[Any]:
 
 @contextlib.contextmanager
 def _java_output_to(path: str) -> Iterator[None]:
-    """Have a Java that is started meanwhile write to a file what it says of itself.
+    """Redirect the messages of a Java process that starts meanwhile to a file.
 
-    Errors are raised as exceptions; if Java does not even start, they are in that file.
+    Errors are raised as exceptions; if Java does not start, they are in that file.
     """
     kept = os.dup(2)  # noqa: TID251 No file of a log.
     said = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)  # noqa: TID251 What Java says.

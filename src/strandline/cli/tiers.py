@@ -26,15 +26,13 @@ TierStore = Annotated[
     str, typer.Argument(metavar="STORE", help="file:///path, s3://bucket/prefix, …")
 ]
 LocalAge = Annotated[
-    str | None, typer.Option(metavar="AGE", help="Keep younger records here, too.")
+    str | None, typer.Option(metavar="AGE", help="Also keep younger records in the log.")
 ]
 LocalBytes = Annotated[
-    str | None, typer.Option(metavar="SIZE", help="Keep so much of a partition here, too.")
+    str | None, typer.Option(metavar="SIZE", help="Also keep this much of a partition.")
 ]
-IncludeOpen = Annotated[bool, typer.Option("--include-open", help="Also copy what still grows.")]
-Delta = Annotated[
-    bool, typer.Option("--delta", help="Have the objects be a Delta table from now on.")
-]
+IncludeOpen = Annotated[bool, typer.Option("--include-open", help="Also copy the newest records.")]
+Delta = Annotated[bool, typer.Option("--delta", help="Make a Delta table of the objects.")]
 CompactSize = Annotated[
     str | None, typer.Option(metavar="SIZE", help="Merge small objects up to this size.")
 ]
@@ -60,11 +58,11 @@ def tier(
     tenant: Tenant = None,
     json: Json = False,
 ) -> None:
-    """Copy sealed records to an object store, as Parquet, and free their space here.
+    """Copy sealed records to an object store, as Parquet, and free their space in the log.
 
-    They read as before, through the log. Without --local-age and --local-bytes they
-    stay here, too. May be repeated at any time, also after a crash. With --compact,
-    neighbouring objects become one; those that were merged are deleted an hour later.
+    The log still reads them. Without --local-age and --local-bytes they stay in the log,
+    too. May be repeated at any time, also after a crash. With --compact, adjacent small
+    objects are merged into one, and deleted an hour later.
     """
     from strandline.tiering import tier as run_tier  # noqa: PLC0415 Takes long to import.
 
@@ -86,11 +84,11 @@ def tier(
     else:
         show(f"{topic}: {report_text(report)}")
         if not report.copied and not include_open:
-            show("Nothing more is sealed; --include-open copies what still grows, too.")
+            show("No more records are sealed; --include-open also copies the newest.")
 
 
 def report_text(report: "TierReport") -> str:
-    """Return a report in words."""
+    """Return a report as text."""
     where = f"{report.copied:,} objects of {report.copied_bytes:,} bytes"
     parts = [
         f"{report.copied_records:,} records copied in {where}",

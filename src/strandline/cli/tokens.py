@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 _FIELDS = "{id, scopes, topics, tenant, created_at, expires_at}"
 
-app: Final = new_app("Make, list and revoke tokens: what callers of a served log may do.")
+app: Final = new_app("Create, list and revoke tokens, which allow calls of a served log.")
 
 
 @command(
     "create",
     examples="""$ strandline token create --scope read,append --topic 'orders*' --expires 30d
         $ strandline token create --scope read --tenant acme --json""",
-    answers=f"{_FIELDS[:-1]}, token}}: `token` is shown this once.",
+    answers=f"{_FIELDS[:-1]}, token}}: `token` is shown only once.",
 )
 def create_token(
     *,
@@ -40,14 +40,14 @@ def create_token(
         typer.Option(metavar="PATTERN", help="For these topics, * is any text. May be repeated."),
     ] = None,
     tenant: Annotated[
-        str | None, typer.Option(metavar="NAME", help="For topics of this tenant alone.")
+        str | None, typer.Option(metavar="NAME", help="Only for topics of this tenant.")
     ] = None,
     expires: Annotated[
         str | None, typer.Option(metavar="AGE", help="After this, such as 30d; else never.")
     ] = None,
     json: Json = False,
 ) -> None:
-    """Make a token, and show it. The log keeps only its digest."""
+    """Create a token, and show it. The log stores only its digest."""
     expires_s = None if expires is None else parse_age(expires)
     scopes = [each.strip() for each in scope.split(",")]
     with existing(url, Mode.WRITE) as log:
@@ -58,7 +58,7 @@ def create_token(
         show_json({**_token_json(token), "token": secret})
         return
     show(secret)
-    note(f"Token {token.id} is shown this once. Use it as: export STRANDLINE_TOKEN=…")
+    note(f"Token {token.id} is shown only once. Use it as: export STRANDLINE_TOKEN=…")
 
 
 @command(
@@ -68,7 +68,7 @@ def create_token(
     answers=f"{{tokens: [{_FIELDS}, …]}}.",
 )
 def list_tokens(*, url: Url = None, json: Json = False) -> None:
-    """List the tokens that are not revoked; expired ones among them."""
+    """List the tokens that are not revoked, including expired ones."""
     with opened(url, Mode.READ) as log:
         found = [_token_json(each) for each in _table(log).list()]
     if json:
@@ -89,7 +89,7 @@ def list_tokens(*, url: Url = None, json: Json = False) -> None:
     answers=f"{_FIELDS}.",
 )
 def revoke_token(
-    token: Annotated[str, typer.Argument(metavar="ID", help="As `token list` shows it.")],
+    token: Annotated[str, typer.Argument(metavar="ID", help="The id that `token list` shows.")],
     *,
     url: Url = None,
     json: Json = False,

@@ -1,4 +1,4 @@
-"""Commands about topics: which there are, making one, what it holds, removing its oldest."""
+"""Commands about topics: list, create, describe and trim them."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _Kind = Annotated[
     ValueKind | None,
     typer.Option(
-        "--kind", "-k", help="What its records hold, event if not given.", case_sensitive=False
+        "--kind", "-k", help="Type of its values; event by default.", case_sensitive=False
     ),
 ]
 
@@ -39,18 +39,16 @@ _Kind = Annotated[
     "topics",
     examples="""$ strandline topics
         $ strandline topics --json""",
-    answers="{topics: [topic, …]}, each as `describe TOPIC` gives it.",
+    answers="{topics: [topic, …]}, each as in `describe TOPIC`.",
 )
 def topics(
     *,
     url: Url = None,
     tenant: Tenant = None,
-    internal: Annotated[
-        bool, typer.Option("--internal", help="Those that strandline keeps for itself.")
-    ] = False,
+    internal: Annotated[bool, typer.Option("--internal", help="Show the internal topics.")] = False,
     json: Json = False,
 ) -> None:
-    """List the topics, with how much they hold."""
+    """List the topics, with their sizes."""
     from strandline.log.store import still_there  # noqa: PLC0415 See `opened`.
 
     with opened(url, Mode.READ) as log:
@@ -85,14 +83,14 @@ def topics(
 )
 def describe(
     topic: Annotated[
-        str | None, typer.Argument(metavar="[TOPIC]", help="A topic; else the log.")
+        str | None, typer.Argument(metavar="[TOPIC]", help="A topic; by default the log.")
     ] = None,
     *,
     url: Url = None,
     tenant: Tenant = None,
     json: Json = False,
 ) -> None:
-    """Show what the log, or one topic, is and holds. Nothing is changed."""
+    """Describe the log, or one topic. Changes nothing."""
     from strandline.opening import describe as describe_log  # noqa: PLC0415 See `opened`.
 
     if topic is None:
@@ -118,7 +116,7 @@ def describe(
     examples="""$ strandline create payments --partitions 4 --retention-age 30d
         $ strandline create frames --kind bytes --limit-bytes 10GiB
         $ strandline create sales --payload "amount BIGINT, customer.country STRING\"""",
-    answers="the topic, as `describe TOPIC` gives it.",
+    answers="the topic, as in `describe TOPIC`.",
 )
 def create(
     topic: TopicName,
@@ -126,7 +124,9 @@ def create(
     url: Url = None,
     partitions: Annotated[
         int | None,
-        typer.Option("--partitions", metavar="N", min=1, help="How many, 1 if not given."),
+        typer.Option(
+            "--partitions", metavar="N", min=1, help="Number of partitions; 1 by default."
+        ),
     ] = None,
     kind: _Kind = None,
     retention_age: Annotated[
@@ -139,25 +139,25 @@ def create(
     ] = None,
     limit_bytes: Annotated[
         str | None,
-        typer.Option(metavar="SIZE", help="Keep no more, though a consumer is behind."),
+        typer.Option(metavar="SIZE", help="Keep no more, even unacked records."),
     ] = None,
     proof: Annotated[
-        bool, typer.Option("--proof", help="Chain the records, so that changes are found.")
+        bool, typer.Option("--proof", help="Chain the records, to detect changes.")
     ] = False,
     payload: Annotated[
         str | None,
-        typer.Option(metavar="FIELDS", help="What payloads have, such as `amount BIGINT`."),
+        typer.Option(metavar="FIELDS", help="Payload fields, such as `amount BIGINT`."),
     ] = None,
     source: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="The topic of Kafka's, which other programs write."),
+        typer.Option(metavar="NAME", help="A Kafka topic that other programs write."),
     ] = None,
     tenant: Tenant = None,
     json: Json = False,
 ) -> None:
-    """Create a topic, and the log if there is none.
+    """Create a topic, and the log if it does not exist.
 
-    A topic that exists with the same settings is left as it is.
+    No effect if the topic exists with the same settings.
     """
     chosen: TopicOptions = {
         "retention_age_s": None if retention_age is None else parse_age(retention_age),
@@ -203,21 +203,19 @@ def trim(
         typer.Option(metavar="PLACE", help="An offset, a time, an age such as 30d, latest."),
     ] = None,
     retention: Annotated[
-        bool, typer.Option("--retention", help="What the topic's retention does not keep.")
+        bool, typer.Option("--retention", help="Records beyond the topic's retention.")
     ] = False,
     partition: SomePartition = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Also what a consumer has not acked.")
-    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Also unacked records.")] = False,
     tenant: Tenant = None,
     json: Json = False,
 ) -> None:
-    """Remove the oldest records. Offsets stay as they are.
+    """Remove the oldest records. Offsets do not change.
 
-    An offset beyond the end of a partition stands for its end.
+    An offset beyond the end of a partition means its end.
     """
     if (before is None) == (not retention):
-        raise InvalidError("say what to remove: either --before or --retention")
+        raise InvalidError("name what to remove: either --before or --retention")
     with existing(url, Mode.WRITE) as log:
         found = topic_of(log, topic, tenant)
         reports: list[TrimReport] = []

@@ -1,4 +1,4 @@
-"""Commands that take a topic out to a file, and bring it into a log."""
+"""Commands that export a topic to a file, and import it into a log."""
 
 import itertools
 import os
@@ -33,16 +33,16 @@ _MANY = 1000
 
 _Format = Annotated[
     str | None,
-    typer.Option("--format", metavar="NAME", help="parquet or jsonl; else by the file's name."),
+    typer.Option("--format", metavar="NAME", help="parquet or jsonl; default: by the name."),
 ]
 
 
 Advance: TypeAlias = Callable[[int], None]
-"""Called with how many more records are done."""
+"""Called with the number of records done since the last call."""
 
 
 class ReplayedClock(SystemClock):
-    """The system's clock, but for the time of day: that of the record being imported."""
+    """The system's clock, with the timestamp of the imported record as wall clock."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -71,11 +71,11 @@ def export(
     tenant: Tenant = None,
     json: Json = False,
 ) -> None:
-    """Write a topic to a file, each record exactly as it is.
+    """Write the records of a topic to a file, unchanged.
 
-    Keys, kinds, payloads and headers byte for byte, times, tenants, partitions and
-    offsets. Not in the file: consumers, and which writes could be recognised again;
-    `backup` keeps those.
+    The file has keys, kinds, payloads and headers byte for byte, times, tenants, partitions
+    and offsets. It does not have consumers and the identities of writes; use `backup` for
+    those.
     """
     chosen = _chosen(path, file_format)
     from strandline.cli import transfer_file  # noqa: PLC0415 Takes long to import.
@@ -110,15 +110,15 @@ def import_(
     *,
     url: Url = None,
     topic: Annotated[
-        str | None, typer.Option("--topic", metavar="NAME", help="Under another name.")
+        str | None, typer.Option("--topic", metavar="NAME", help="Another name for the topic.")
     ] = None,
     file_format: _Format = None,
     json: Json = False,
 ) -> None:
-    """Bring an exported topic into a log, under its own settings; it must be empty there.
+    """Import an exported topic into a log, with its settings; it must be empty there.
 
-    Records come into their own partitions, in their order, with their own timestamps.
-    Offsets begin at 0: they are the same unless the oldest records had been trimmed.
+    Records keep their partitions, their order and their timestamps. Offsets begin at 0:
+    they are the same unless the oldest records had been trimmed.
     """
     chosen = _chosen(path, file_format)
     from strandline.cli.transfer_file import read_rows  # noqa: PLC0415 Takes long to import.
@@ -144,7 +144,7 @@ def _chosen(path: str, file_format: str | None) -> str:
     if chosen is None and path == STANDARD:
         chosen = "jsonl"
     if chosen is None or chosen not in _FORMATS.values():
-        raise InvalidError("a file is .parquet or .jsonl, or say --format", file=path)
+        raise InvalidError("a file is .parquet or .jsonl, or pass --format", file=path)
     if path == STANDARD and chosen == "parquet":
         raise InvalidError("Parquet needs a file, use --format jsonl with -")
     return chosen
@@ -215,7 +215,7 @@ def _append(
     log: "Log", topic: Topic, rows: "Iterable[Row]", clock: ReplayedClock, advance: Advance
 ) -> dict[str, object]:
     records, offsets_kept, timestamps_kept = 0, True, True
-    # What has one time, place and owner can be appended at once.
+    # Records with one timestamp, partition and tenant can be appended at once.
     for (partition, timestamp_us, tenant), group in itertools.groupby(
         rows, key=lambda row: (row.partition, row.timestamp_us, row.tenant)
     ):

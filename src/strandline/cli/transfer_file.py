@@ -1,7 +1,7 @@
-"""Records in a file of their own, exactly as they are: Parquet, or lines of JSON.
+"""Files with exported records, unchanged: Parquet, or JSON lines.
 
-Both begin with what the topic is. A payload and headers are kept byte for byte; a batch
-is kept as an Arrow stream. See docs/reference/cli.md for the fields.
+Both begin with the topic's settings. Payloads and headers are stored byte for byte, batches
+as Arrow streams. See docs/reference/cli.md for the fields.
 """
 
 import base64
@@ -39,7 +39,7 @@ _PARQUET_ROWS = 64
 
 
 class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the records are of."""
+    """The topic of the records."""
 
     strandline_export: Literal[1]
     log_id: str
@@ -60,7 +60,7 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Row(NamedTuple):
-    """A record as it is kept in a file."""
+    """A record in the form of a file."""
 
     partition: int
     offset: int
@@ -157,7 +157,7 @@ def packed_schema(schema: pa.Schema) -> str:
 
 
 def unpacked_schema(text: str) -> pa.Schema:
-    """Return the schema that was packed; InvalidError for anything else."""
+    """Return the packed schema; InvalidError for anything else."""
     try:
         return decode_schema(base64.b64decode(text, validate=True))
     except ValueError as error:
@@ -227,7 +227,7 @@ def _read_lines(lines: Iterable[bytes], kind: ValueKind) -> Iterator[Row]:
                 yield _bytes_row(stored, base64.b64decode(stored.value, validate=True), kind)
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
             raise InvalidError(
-                "this line is no exported record", line=number, reason=str(error)
+                "this line is not an exported record", line=number, reason=str(error)
             ) from error
 
 
@@ -263,7 +263,7 @@ def _parquet_rows(stored: Any, kind: ValueKind) -> Iterator[Row]:
 
 def _parquet_values(stored: Any) -> Iterator[tuple[Any, ...]]:
     try:
-        # Few at a time: one value of a dictionary may stand in any number of rows.
+        # Few at a time: one value of a dictionary may be used in any number of rows.
         for batch in stored.iter_batches(batch_size=_PARQUET_ROWS):
             columns = [
                 column.cast(pa.int64()) if column.type == _US else column
@@ -277,7 +277,7 @@ def _parquet_values(stored: Any) -> Iterator[tuple[Any, ...]]:
 def _event_row(line: _EventLine) -> Row:
     payload, headers = bytes(line.payload), bytes(line.headers)
     event = Event.load(line.kind, payload, line.key, headers, line.occurred_at_us)
-    # What was edited is checked as any other event: one that is refused is not loaded.
+    # Edited events are checked like any other: a refused event is not loaded.
     try:
         Event(
             line.kind,

@@ -1,4 +1,4 @@
-"""Files that a user names on the command line, as Python and Arrow read and write them."""
+"""Opens files that a user names on the command line."""
 
 import contextlib
 import io as streams
@@ -14,11 +14,11 @@ from strandline.values import InvalidError, UnavailableError
 from strandline.values.arguments import check_path
 
 STANDARD = "-"
-"""Stands for standard input or output."""
+"""Means standard input or output."""
 
 
 LINE_BYTES_MAX = 64 * 1024 * 1024
-"""How long a line of a file may be: more than the JSON of the largest record takes."""
+"""The maximum length of a line of a file, larger than the JSON of the largest record."""
 
 
 def lines_of(file: IO[bytes]) -> Iterator[bytes]:
@@ -34,7 +34,7 @@ def lines_of(file: IO[bytes]) -> Iterator[bytes]:
 
 
 class _Reading(streams.RawIOBase):
-    """A file from its beginning, to be read and sought in."""
+    """A seekable file for reading."""
 
     def __init__(self, io: SystemIo, fd: int) -> None:
         self._io, self._fd, self._at = io, fd, 0
@@ -62,7 +62,7 @@ class _Reading(streams.RawIOBase):
 
 
 class _Writing(streams.RawIOBase):
-    """A new file, written from its beginning to its end."""
+    """A new file, written sequentially."""
 
     def __init__(self, io: SystemIo, fd: int) -> None:
         self._io, self._fd, self._at = io, fd, 0
@@ -89,7 +89,7 @@ def reading(path: str) -> Iterator[IO[bytes]]:
         yield sys.stdin.buffer
         return
     io = SystemIo()
-    # A user's own file may well be a link.
+    # A user's own file may be a link.
     try:
         fd = io.open(real_path(check_path("file", path)), "read")
     except OSError as error:
@@ -104,7 +104,7 @@ def reading(path: str) -> Iterator[IO[bytes]]:
 
 @contextlib.contextmanager
 def writing(path: str) -> Iterator[IO[bytes]]:
-    """Open a new file, which is there once all of it is written; `-` is standard output.
+    """Open a new file, which appears once it is completely written; `-` is standard output.
 
     A file that exists is not replaced.
     """
@@ -121,7 +121,9 @@ def writing(path: str) -> Iterator[IO[bytes]]:
     try:
         fd = io.open(temporary, "create_new")
     except OSError as error:
-        raise InvalidError("this file cannot be made", file=path, reason=error.strerror) from error
+        raise InvalidError(
+            "this file cannot be created", file=path, reason=error.strerror
+        ) from error
     try:
         try:
             buffered = streams.BufferedWriter(_Writing(io, fd))

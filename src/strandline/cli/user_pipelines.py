@@ -20,7 +20,7 @@ def init(
     *,
     json: Json = False,
 ) -> None:
-    """Write a pipeline to begin with: a table of a topic, a view, and a sink into a topic."""
+    """Write an example pipeline: a table of a topic, a view, and a sink into a topic."""
     from strandline.spark import pipelines  # noqa: PLC0415 Takes long to import.
 
     path = pipelines.init(folder)
@@ -41,15 +41,13 @@ def run(
     *,
     url: Url = None,
     full_refresh: Annotated[
-        bool, typer.Option("--full-refresh", help="Begin again; sinks get all rows once more.")
+        bool, typer.Option("--full-refresh", help="Begin again; sinks append all rows once more.")
     ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Check the definitions, and run none.")
-    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only check the definitions.")] = False,
     master: Master = LOCAL,
     json: Json = False,
 ) -> None:
-    """Run a Spark Declarative Pipeline once, with what is new since its last run."""
+    """Run a Spark Declarative Pipeline once, with new records since its last run."""
     from strandline.spark import pipelines  # noqa: PLC0415 Takes long to import.
 
     report = pipelines.run(

@@ -1,4 +1,4 @@
-"""The command that checks whether everything is as it was written."""
+"""The command that checks whether stored records are unchanged."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 def verify(
     topics: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[TOPIC]...", help="These; else all, internal ones too."),
+        typer.Argument(metavar="[TOPIC]...", help="Topics; by default all, also internal ones."),
     ] = None,
     *,
     url: Url = None,
     expected: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="Heads that were kept elsewhere, one on each line."),
+        typer.Option(metavar="FILE", help="A file of kept heads, one on each line."),
     ] = None,
     heads: Annotated[
         str | None,
@@ -44,10 +44,10 @@ def verify(
     tenant: Tenant = None,
     json: Json = False,
 ) -> None:
-    """Read everything, and say what is not as it was written. Exits with 1 if anything.
+    """Read everything, and report damage and changes. Exits with 1 if there are any.
 
-    Checksums, order and gaps of every topic; in a topic with a proof also that no
-    record was changed, and with --expected that history is the one known before.
+    Checks checksums, order and gaps of every topic; in a topic with a proof also that no
+    record was changed, and with --expected that the history matches the kept heads.
     """
     with opened(url, Mode.READ) as log:
         chosen = _chosen(log, topics, tenant)
@@ -69,7 +69,7 @@ def verify(
 def check_topics(
     log: "Log", topics: list[Topic], expected: list[ProofHead] | None = None
 ) -> list[dict[str, object]]:
-    """Verify each topic, and return the reports as they are shown."""
+    """Verify each topic, and return the reports in the form of `--json`."""
     reports = []
     with progress("verifying", len(topics)) as bar:
         for topic in topics:

@@ -1,7 +1,7 @@
-"""Logs moved from one store to another, record by record, while others write. See design 0099.
+"""Moves logs from one store to another, record by record. See design 0099.
 
 Promises: the same offsets, timestamps, keys, tenants, identities and proofs, compared at
-the end; a copy that is cut short goes on where it was. Does not stop writers.
+the end; an interrupted copy resumes where it stopped. Processes may write meanwhile.
 """
 
 from strandline.moves.moving import copy

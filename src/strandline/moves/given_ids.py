@@ -1,4 +1,4 @@
-"""A clock that hands out the ids of the log that is copied."""
+"""A clock that returns the ids of the copied log."""
 
 import contextlib
 import threading
@@ -10,16 +10,16 @@ from strandline.locks import Signal
 
 
 class GivenIds:
-    """Implements Clock: the next id, and the time, are given for a block. Else the system's."""
+    """Implements Clock: in a block it returns given ids and times, otherwise the system's."""
 
     def __init__(self) -> None:
         self._clock = SystemClock()
-        #: Of each thread: ids and times of others stay what they are.
+        #: For each thread: other threads get the system's ids and times.
         self._given = threading.local()
 
     @contextlib.contextmanager
     def next_id(self, given: UUID, now_us: int | None = None) -> Iterator[None]:
-        """Have this be the first new id of the block."""
+        """Make this the first new id of the block."""
         self._given.id, self._given.now_us = given, now_us
         try:
             yield

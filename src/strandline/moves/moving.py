@@ -16,7 +16,7 @@ from strandline.values import CorruptError, InvalidError, Mode
 from strandline.values.arguments import check_items
 from strandline.values.names import check_text
 
-#: Looked at again while writers go on, at most so often, until little is left.
+#: The maximum number of passes while processes write, until few records are left.
 _PASSES: Final = 5
 _FEW: Final = 1000
 
@@ -28,17 +28,17 @@ def copy(
     topics: Iterable[str] | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> LogCopy:
-    """Copy a log to a log of any kind, while others write to it, and compare the two.
+    """Copy a log to a log of any kind, while processes write to it, and compare the two.
 
     The copy has the identity of its source, the same offsets, timestamps, keys, tenants and
-    proofs, recognises the same repeats, and has the same consumers. What it has already is
-    not copied again: call it until nothing is left, then once more when no process writes
-    to the source, and go on with the target. `topics` names those to copy, without it all;
-    `progress` is called with numbers of records.
+    proofs, recognises the same repeats, and has the same consumers. Records that it has
+    already are not copied again: call this until few records are left, then once more when
+    no process writes to the source, and use the target from then on. `topics` lists the
+    topics to copy, by default all; `progress` is called with numbers of records.
 
-    InvalidError if the target is the source, or a log of its own, or was written to by
-    others; or if the source was trimmed meanwhile beyond what was copied, or records of it
-    were erased after they were copied. CorruptError if the source is damaged, or the two differ.
+    InvalidError if the target is the source, or another log, or was written to; or if the
+    source was trimmed meanwhile beyond the copied records, or records of it were erased
+    after they were copied. CorruptError if the source is damaged, or the two differ.
     """
     found, place = place_url(source), _located(target)
     chosen = None if topics is None else frozenset(_names(topics))
@@ -69,7 +69,7 @@ def _located(target: LogLocation) -> str:
 
 
 def _check_source(store: Store[StoredTopic], chosen: frozenset[str] | None) -> None:
-    """Raise InvalidError for what cannot be copied, before a target is made."""
+    """Raise InvalidError if the log cannot be copied, before a target is created."""
     _check_moves(store)
     if chosen is None:
         return
@@ -138,7 +138,7 @@ class _LogMove:
         return TopicMove(self._old, self._new, topic, self._made(topic)).run(self._progress)
 
     def _made(self, topic: StoredTopic) -> StoredTopic:
-        """Return the copy of a topic, with the settings that it has now."""
+        """Return the copy of a topic, with its current settings."""
         named = topic.topic
         found: StoredTopic | None = self._new.find_topic(named.tenant, named.name, fresh=True)
         if found is None:
@@ -150,7 +150,7 @@ class _LogMove:
             )
         if found.settings != topic.settings:
             self._new.change_settings(found, lambda _: topic.settings)
-            # With the partitions that were added.
+            # Including added partitions.
             found = self._new.find_topic(named.tenant, named.name, fresh=True) or found
         return found
 

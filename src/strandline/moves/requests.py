@@ -1,4 +1,4 @@
-"""Stored records as the appends that they came from, as far as that shows."""
+"""Reconstructs the appends of stored records, as far as possible."""
 
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
@@ -8,24 +8,24 @@ from strandline.log.draft import Draft, load_batch
 from strandline.log.identities import IdentityState
 from strandline.values import Tenant, ValueKind
 
-#: Adjacent records of one time are one append, within these.
+#: Adjacent records with one timestamp are one append, within these limits.
 RECORDS_MAX: Final = 1000
 BYTES_MAX: Final = 4 * 1024 * 1024
 
 
 class WriteIdentity(NamedTuple):
-    """What the write of a record can be recognised by."""
+    """The identity of a write."""
 
     tenant: Tenant | None
     producer: str | None
     sequence: int
     idempotency_key: str | None
-    #: How many records it had.
+    #: The number of its records.
     records: int
 
 
 class WriteIdentities:
-    """The writes that a partition can recognise, by their offsets."""
+    """The writes that a partition recognises, by their offsets."""
 
     def __init__(self, state: IdentityState) -> None:
         self._at: dict[int, WriteIdentity] = {}
@@ -36,7 +36,7 @@ class WriteIdentities:
             self._at[offset] = WriteIdentity(_owner(tenant), None, 0, key, records)
 
     def at(self, offset: int) -> WriteIdentity | None:
-        """Return what the write that begins at this offset is recognised by."""
+        """Return the identity of the write that begins at this offset."""
         return self._at.get(offset)
 
 
@@ -51,7 +51,7 @@ class _Pending:
         self.size_bytes = 0
 
     def takes(self, entry: Kept, identity: WriteIdentity | None) -> bool:
-        """Whether a record that follows belongs to the same append."""
+        """Whether the next record belongs to the same append."""
         mine = self.identity
         if mine is not None and mine.idempotency_key is not None:
             return len(self.drafts) < mine.records
@@ -87,7 +87,7 @@ class _Pending:
 def requests_of(
     entries: Iterable[Kept], identities: WriteIdentities, kind: ValueKind
 ) -> Iterator[AppendRequest]:
-    """Yield the appends that store these records where and when they were stored."""
+    """Yield the appends that store these records with the same offsets and timestamps."""
     pending: _Pending | None = None
     for entry in entries:
         identity = identities.at(entry.offset)
@@ -101,7 +101,7 @@ def requests_of(
 
 
 def size_of_kept(entry: Kept, kind: ValueKind) -> int:
-    """Return the size of a stored record, which is that of its draft."""
+    """Return the size of a stored record, which equals the size of its draft."""
     size = 0 if entry.key is None else len(entry.key.encode())
     body = entry.body
     if isinstance(body, EventBody):

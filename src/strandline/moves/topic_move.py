@@ -1,4 +1,4 @@
-"""One topic, copied through the port of two stores. See design 0099."""
+"""Copies one topic between two stores. See design 0099."""
 
 import contextlib
 import itertools
@@ -33,13 +33,13 @@ from strandline.values import (
     StrandlineError,
 )
 
-#: How many appends are on their way at once: a store combines them.
+#: How many appends run at once: a store combines them.
 _WINDOW: Final = 256
 _WRITTEN: Final = Durability.WRITTEN
 
 
 class TopicMove:
-    """Copies what a topic has and its copy has not."""
+    """Copies the records that a copy of a topic does not have yet."""
 
     def __init__(
         self, source: Store[Any], target: Store[Any], topic: StoredTopic, copied: StoredTopic
@@ -50,14 +50,14 @@ class TopicMove:
         self._to = copied
 
     def run(self, progress: Callable[[int], None]) -> list[CopiedPartition]:
-        """Copy each partition up to where it ends now; `progress` gets counts of records."""
+        """Copy each partition up to its current end; `progress` gets numbers of records."""
         numbers = range(self._from.settings.partitions)
         return [self._partition(number, progress) for number in numbers]
 
     def _partition(self, number: int, progress: Callable[[int], None]) -> CopiedPartition:
         state = self._source.state(self._from, number)
         end = state.marks.high
-        # After the end was read: they cover every record before it.
+        # Read after the end, so that they cover every record before it.
         known = _movable(self._source).identities(self._from, number)
         start = self._start(number, state, known)
         history = self._source.history(self._from, number, start, end)
@@ -75,7 +75,7 @@ class TopicMove:
         return self._from.settings.value_kind
 
     def _start(self, number: int, state: PartitionState, known: Any) -> int:
-        """Return where the copy goes on; it begins where the oldest record is."""
+        """Return the offset at which the copy continues; it begins at the oldest record."""
         marks = self._target.marks(self._to, number)
         oldest = state.oldest
         if marks.high == 0 and oldest > 0:
@@ -89,7 +89,7 @@ class TopicMove:
             )
         if marks.high > state.marks.high or not self._is_same_before(number, marks.high, oldest):
             raise InvalidError(
-                "the target has records that the source has not, it was written to by others",
+                "the target has records that the source does not have, so it was written to",
                 **{**fields, "copied": marks.high, "high": state.marks.high},
             )
         return marks.high
@@ -102,7 +102,7 @@ class TopicMove:
         _movable(self._target).begin_at(self._to, number, oldest, anchor, before)
 
     def _is_same_before(self, number: int, end: int, oldest: int) -> bool:
-        """Whether the last record that was copied is the source's."""
+        """Whether the last copied record equals the source's record."""
         if end <= max(oldest, self._target.state(self._to, number).oldest):
             return True
         pair = [
@@ -135,14 +135,14 @@ class TopicMove:
             while waiting:
                 finish()
         except BaseException:
-            # Those that follow failed by the same cause, or are stored.
+            # Later appends failed for the same reason, or are stored.
             for outcome, _ in waiting:
                 with contextlib.suppress(StrandlineError):
                     outcome.wait(level)
             raise
 
     def keys(self, cursors: ConsumerCursors) -> None:
-        """Have the same consumers at the same offsets, and the same values by key."""
+        """Copy the consumers with their cursors, and the values of the keyed area."""
         source, target = self._source.keys(self._from), self._target.keys(self._to)
         for key, value in source.items():
             adopted = cursors.adopted(self._to, key, copied_queue(key, value))
@@ -155,7 +155,7 @@ class TopicMove:
 def is_copied(
     histories: Sequence[History], one: Kept | None, other: Kept | None, topic: str
 ) -> bool:
-    """Whether a record and its copy are the same; InvalidError if only the copy is not erased."""
+    """Whether a record and its copy are equal; InvalidError if only the source is erased."""
     if one is None or other is None or one.offset != other.offset:
         return False
     is_erased = is_tombstone(one.body)

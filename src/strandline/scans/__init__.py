@@ -1,10 +1,10 @@
-"""Scans: the rows of a topic for SQL engines and data frames, hot and cold as one.
+"""Scans: the rows of a topic, hot and cold, for SQL engines and data frames.
 
 Promises: the rows of a scan are those that `log.read_batches` returns from the low-water
-mark on, as far as the partitions reached when the scan was made; each read of it gives the
-same rows. Columns and filters are pushed down: into Parquet, where the tier has the records.
+mark to the ends of the partitions when the scan was made; each read of it returns the same
+rows. Columns and filters are pushed down, into Parquet for records of the tier.
 
-Does not wait for records, and holds no retention back: a scan that a trim has overtaken
+Does not wait for records, and does not delay retention: a scan that a trim has overtaken
 raises TrimmedError.
 """
 

@@ -1,4 +1,4 @@
-"""A topic as an Arrow dataset, for DuckDB, polars and whatever reads Arrow."""
+"""A topic as an Arrow dataset, for DuckDB, polars and other readers of Arrow."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     import polars as pl
 
     class ArrowDataset:
-        """`pyarrow.dataset.InMemoryDataset`, as far as it is the same for each dataset, typed."""
+        """The methods of `pyarrow.dataset.InMemoryDataset` that all datasets have, typed."""
 
         def __init__(self, source: pa.Table) -> None: ...
         def count_rows(self, **options: Any) -> int:
-            """Return how many rows there are, of those that meet `filter`."""
+            """Return the number of rows that meet `filter`."""
 
         def head(self, num_rows: int, **options: Any) -> pa.Table:
             """Return the first rows."""
 
         def take(self, indices: Any, **options: Any) -> pa.Table:
-            """Return the rows at these places."""
+            """Return the rows at these indices."""
 
         def to_batches(self, **options: Any) -> Iterator[pa.RecordBatch]:
             """Yield the rows as record batches."""
@@ -42,14 +42,14 @@ else:
     ArrowDataset = ds.InMemoryDataset
 
 
-# Without a scanner of its own every method of it would read the empty table below.
+# Without its own scanner every method would read the empty table below.
 class Scan(ArrowDataset):
     """The rows of a topic between fixed ends; `log.scan` returns it.
 
     It is a `pyarrow.dataset.Dataset`: DuckDB reads a variable that holds one by its name,
     with the columns and filters of the query pushed down. `to_polars` does so for polars.
-    Rows come in the order of partition and offset. Each read gives the same rows, or raises
-    TrimmedError, if a trim has removed some of them. Any thread may use it, while its log
+    Rows are ordered by partition and offset. Each read returns the same rows, or raises
+    TrimmedError if a trim has removed some of them. Any thread may use it while its log
     is open.
     """
 
@@ -64,7 +64,7 @@ class Scan(ArrowDataset):
         return self._shown
 
     def scanner(self, columns: Any = None, filter: Any = None, **options: Any) -> Any:  # noqa: A002 - Arrow's name of it.
-        """Return a `pyarrow.dataset.Scanner` of these columns, of rows that meet the filter."""
+        """Return a `pyarrow.dataset.Scanner` of these columns, for rows that meet the filter."""
         names = self._needed(columns, filter)
         batches = self._read.batches(names, filter)
         reader = ARROW_STREAMS.reader(self._read.narrow(names), batches)
@@ -100,7 +100,7 @@ class Scan(ArrowDataset):
         return self.to_reader().__arrow_c_stream__(requested_schema)
 
     def to_polars(self) -> pl.LazyFrame:
-        """Return a lazy frame; what it selects and filters is pushed down.
+        """Return a lazy frame; its selections and filters are pushed down.
 
         InvalidError without polars, which the extra `scan` installs.
         """
@@ -111,7 +111,7 @@ class Scan(ArrowDataset):
     def to_duckdb(
         self, connection: duckdb.DuckDBPyConnection | None = None
     ) -> duckdb.DuckDBPyRelation:
-        """Return a relation of a connection, or of DuckDB's default one.
+        """Return a relation on a connection, or on DuckDB's default connection.
 
         InvalidError without DuckDB, which the extra `scan` installs.
         """
@@ -119,7 +119,7 @@ class Scan(ArrowDataset):
             import duckdb  # noqa: PLC0415 - An extra.
         return duckdb.from_arrow(self) if connection is None else connection.from_arrow(self)
 
-    # --- what Arrow can do with rows in memory only ---
+    # --- operations that Arrow has only for rows in memory ---
 
     def _loaded(self, arrow_filter: Any = None) -> Any:
         return ds.InMemoryDataset(self.to_table(filter=arrow_filter))

@@ -1,4 +1,4 @@
-"""Headers of events, stored as JSON, as maps."""
+"""Converts headers of events from JSON to maps."""
 
 from array import array
 from collections.abc import Sequence, Sized
@@ -35,7 +35,7 @@ def _text(starts: bytes, content: bytes) -> pa.Array:
 
 
 def _decoded(stored: pa.Array) -> pa.Array:
-    """Return the same by Python. What repeats is decoded once."""
+    """Do the same in Python. Repeated headers are decoded once."""
     found = stored.dictionary_encode()
     maps = [decode_headers(text) for text in found.dictionary.to_pylist()]
     # Made of buffers: for the first array that it makes of a list, pyarrow imports pandas,
@@ -52,5 +52,5 @@ def _texts(encoded: Sequence[bytes]) -> pa.Array:
 
 
 def _ends(parts: Sequence[Sized]) -> pa.Buffer:
-    """Return where each part begins in all of them together, and where the last one ends."""
+    """Return the start of each part in the concatenation of all, and the end of the last one."""
     return pa.py_buffer(array("i", accumulate(map(len, parts), initial=0)))

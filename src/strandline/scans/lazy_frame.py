@@ -1,6 +1,6 @@
 """A scan as a lazy frame of polars, which evaluates its filters itself.
 
-An Arrow filter would leave out the NaN that polars counts as greater than all numbers.
+An Arrow filter would leave out NaN, which polars treats as greater than all numbers.
 Polars misreads decimals of 32 and 64 bits. See design 0104.
 """
 
@@ -20,12 +20,12 @@ _COMPARISONS: Final[tuple[Callable[[Any, Any], Any], ...]] = (
     *(operator.eq, operator.lt, operator.le, operator.gt, operator.ge),
 )
 _NULL_TESTS: Final = ("is_null", "is_not_null")
-#: More digits polars does not have.
+#: The maximum number of digits in polars.
 _DIGITS_MAX: Final = 38
 
 
 def lazy_frame(read: ScanRead, shown: pa.Schema) -> pl.LazyFrame:
-    """Return the frame: polars says which columns it needs, and rows of which it wants."""
+    """Return the frame: polars passes the columns and the filter that it needs."""
 
     def frames(
         with_columns: list[str] | None,
@@ -53,7 +53,7 @@ def lazy_frame(read: ScanRead, shown: pa.Schema) -> pl.LazyFrame:
 
 
 def _for_polars(schema: pa.Schema) -> pa.Schema:
-    """Return the columns with all decimals in 128 bits, also those within others."""
+    """Return the columns with all decimals in 128 bits, also nested ones."""
     return pa.schema([each.with_type(with_leaves(each.type, _readable)) for each in schema])
 
 
@@ -100,7 +100,7 @@ def _comparison(predicate: pl.Expr, left: pl.Expr, right: pl.Expr, schema: pa.Sc
     try:
         scalar = pa.scalar(value, arrow)
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
-        return None  # Of another type: polars knows how they compare.
+        return None  # Values of another type: polars decides how to compare them.
     if value is None or scalar.as_py() != value:
         return None
     for compare in _COMPARISONS:

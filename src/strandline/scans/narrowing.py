@@ -1,4 +1,4 @@
-"""Which offsets can hold a wanted row, without reading any."""
+"""Computes which offsets can hold a matching row, without reading."""
 
 from collections.abc import Callable, Iterable
 from datetime import datetime
@@ -18,7 +18,7 @@ def narrowed(
 ) -> tuple[int, int]:
     """Return the part of [start, end) outside of which no row meets the bounds.
 
-    Offsets rise in a partition, and times of append never fall.
+    Offsets rise in a partition, and times of append never decrease.
     """
     for bound in bounds:
         first, following = start, end
@@ -75,7 +75,7 @@ def _in_us(value: Any) -> int | None:
 
 
 class FilterRanges:
-    """An Arrow expression of the columns `schema`, as far as it is of partition and offset."""
+    """The part of an Arrow expression that concerns partition and offset."""
 
     def __init__(self, arrow_filter: Any, schema: pa.Schema) -> None:
         self._filter = arrow_filter
@@ -100,7 +100,7 @@ class FilterRanges:
             guarantee &= field("_partition") == partition
         if "_offset" in self._schema.names:
             guarantee &= (field("_offset") >= start) & (field("_offset") <= end - 1)
-        # Arrow leaves out the files whose rows cannot meet a filter; this one is never opened.
+        # Arrow skips files whose rows cannot meet a filter; this file is never opened.
         file = self._format.make_fragment(pa.BufferReader(b""), partition_expression=guarantee)
         files = dataset().FileSystemDataset([file], self._schema, self._format)
         return any(True for _ in files.get_fragments(self._filter))

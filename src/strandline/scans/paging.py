@@ -1,4 +1,4 @@
-"""The columns of a topic, and the rows of a partition with them, a page of them on request."""
+"""Reads the columns of a topic, and rows of a partition page by page."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final, cast
@@ -16,14 +16,14 @@ from strandline.values.batches import decode_schema
 from strandline.values.widening import fitted_batch
 
 ROWS_EXAMINED: Final = 256 * 1024
-"""After how many rows a page ends, however few of them were selected."""
+"""A page ends after this many rows, regardless of how many were selected."""
 _BYTES_MAX: Final = 4 * 1024 * 1024
 
 
 def topic_columns(
     log: Log, topic: Topic, settings: TopicSettings, ranges: Mapping[int, tuple[int, int]]
 ) -> pa.Schema:
-    """Return the columns that these ranges of partitions have together."""
+    """Return all columns of these ranges of partitions."""
     if settings.value_kind is not ValueKind.BATCH:
         return plain_schema(settings)
     known = _known_columns(log, topic, ranges)
@@ -44,7 +44,7 @@ def topic_columns(
 
 
 def _read_columns(log: Log, place: tuple[Topic, int], start: int, end: int) -> list[pa.Schema]:
-    """Return the columns of records whose object has no footer that can be read."""
+    """Return the columns of records whose object has no readable footer."""
     try:
         return [log.read_batches(*place, start, end).schema]
     except CorruptError:
@@ -54,7 +54,7 @@ def _read_columns(log: Log, place: tuple[Topic, int], start: int, end: int) -> l
 def _known_columns(
     log: Log, topic: Topic, ranges: Mapping[int, tuple[int, int]]
 ) -> pa.Schema | None:
-    """Return what the store says of them, if it can tell without sending the records."""
+    """Return the columns from the store, if it can tell without sending the records."""
     store = parts_of(log).store
     stored = store.find_topic_id(topic.id) if store.capabilities.has_evaluation else None
     if stored is None:
@@ -67,7 +67,7 @@ def _known_columns(
 def columns_of(
     log: Log, place: tuple[Topic, int], start: int, end: int, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
-    """Yield [start, end) with these columns alone, from whichever half has it."""
+    """Yield [start, end) with only these columns, from the log or the tier."""
     tier = cast("Tier | None", parts_of(log).tier)
     if tier is not None:
         return tier.columns(*place, start, end, schema)
@@ -82,7 +82,7 @@ def scan_page(
     columns: pa.Schema,
     sieve: Sieve,
 ) -> tuple[list[pa.RecordBatch], int]:
-    """Return the first rows in a range that come through, and up to where that is all."""
+    """Return the first selected rows of a range, and the offset up to which they are complete."""
     read = columns
     if "_offset" not in columns.names:
         read = columns.append(pa.field("_offset", pa.int64(), nullable=False))
@@ -105,9 +105,9 @@ def scan_page(
 def selected_rows(
     log: Log, place: tuple[Topic, int], span: tuple[int, int], schema: pa.Schema, sieve: Sieve
 ) -> Iterator[pa.RecordBatch]:
-    """Yield columns of rows of a range: at least those that come through the sieve.
+    """Yield columns of the rows of a range: at least the rows that the sieve selects.
 
-    From where the store cannot evaluate the sieve, all rows.
+    All rows, if the store cannot evaluate the sieve.
     """
     start, end = span
     store = parts_of(log).store
@@ -132,7 +132,7 @@ def selected_rows(
 
 
 def _batches(packed: bytes, schema: pa.Schema, url: str) -> list[pa.RecordBatch]:
-    """Return the batches of a stream from outside, validated."""
+    """Return the validated batches of an external stream."""
     try:
         with pa.ipc.open_stream(pa.py_buffer(packed)) as stream:
             found = list(stream)

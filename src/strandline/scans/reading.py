@@ -1,4 +1,4 @@
-"""One read of a topic, a partition after the other, with the columns that are needed alone."""
+"""One read of a topic, partition by partition, with only the needed columns."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from strandline.values import Topic, ValueKind
 
 @dataclass(frozen=True, slots=True)
 class ScanRead:
-    """What a scan reads: the records between fixed ends, and of them the rows that match."""
+    """The matching rows of records between fixed ends."""
 
     log: Log
     topic: Topic
@@ -37,7 +37,7 @@ class ScanRead:
     def batches(self, names: Sequence[str], arrow_filter: Any = None) -> Iterator[pa.RecordBatch]:
         """Yield these columns of the rows, in the order of partition and offset.
 
-        Rows for which `arrow_filter`, an Arrow expression of these columns, is not true may be
+        Rows for which `arrow_filter`, an Arrow expression on these columns, is not true may be
         left out.
         """
         wanted, read = self.narrow(names), self._read_schema(names)
@@ -62,7 +62,7 @@ class ScanRead:
         return columns_of(self.log, place, start, end, read)
 
     def _read_schema(self, names: Sequence[str]) -> pa.Schema:
-        """Return the columns that have to be read: those, and what the sieve looks at."""
+        """Return the columns to read: these, and those of the sieve."""
         needed = {*names, *(STORED_AS.get(name, name) for name in self.sieve.read)}
         if self.sieve.tenant is not None:
             needed.add("_tenant")
@@ -70,7 +70,7 @@ class ScanRead:
 
 
 def read_of(log: Log, topic: Topic, where: str, tenant: str | None) -> ScanRead:
-    """Return the read of what the topic holds now."""
+    """Return the read of the current records of the topic."""
     settings = current_settings(log, topic)
     kind = settings.value_kind
     ranges = {}
@@ -89,7 +89,7 @@ def read_of(log: Log, topic: Topic, where: str, tenant: str | None) -> ScanRead:
         replace(each, column=picked.stored_as(each.column)) for each in picked.predicate.bounds
     ]
     if settings.source is not None:
-        # Timestamps of others may fall.
+        # Timestamps of other writers may decrease.
         bounds = [each for each in bounds if each.column != "_timestamp"]
     within = {
         partition: narrowed(log, (topic, partition), *span, bounds)

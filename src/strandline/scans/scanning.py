@@ -1,4 +1,4 @@
-"""What a scan may be given by name, and how one is made."""
+"""Creates scans, and defines their options."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class ScanOptions(TypedDict, total=False):
-    """Options of `scan`, which says what they mean."""
+    """Options of `scan`; see there."""
 
     where: str
     columns: Sequence[str] | None
@@ -26,12 +26,12 @@ class ScanOptions(TypedDict, total=False):
 
 
 def scan(log: Log, topic: TopicName, **options: Unpack[ScanOptions]) -> Scan:
-    """Return the rows that a topic holds now, for SQL engines and data frames.
+    """Return the current rows of a topic, for SQL engines and data frames.
 
     The columns are those of `read_batches`, or `columns` of them, in that order. `where` is
-    a predicate on what `subscribe` offers to one, and on the columns `_partition`, `_offset`,
-    `_timestamp`, `_key` and `_tenant`. With `tenant` it is what that tenant sees: its own
-    topic before a global one, and of a global one its rows and those without a tenant.
+    a predicate on the columns of `subscribe`, and on the columns `_partition`, `_offset`,
+    `_timestamp`, `_key` and `_tenant`. With `tenant`, only rows that this tenant may see: of
+    its own topic or else a global one, and of a global one its rows and those without a tenant.
 
     PredicateError for a predicate that does not fit, InvalidError for an unknown column.
     """
@@ -39,14 +39,14 @@ def scan(log: Log, topic: TopicName, **options: Unpack[ScanOptions]) -> Scan:
     where, tenant = check_text(options.get("where", ""), "predicate"), options.get("tenant")
     found = log.topic(topic) if tenant is None else log.scope(tenant).topic(topic).topic
     read = read_of(log, found, where, tenant)
-    # Spark's processes use the rest of this room, and need not load Arrow's datasets.
+    # Spark's processes use the rest of this package, and need not import Arrow's datasets.
     from strandline.scans.dataset import Scan  # noqa: PLC0415
 
     return Scan(read, chosen_columns(read.schema, options.get("columns")))
 
 
 def chosen_columns(schema: pa.Schema, columns: Sequence[str] | None) -> Sequence[str]:
-    """Return the names of the columns, or of all; InvalidError for what are none of these."""
+    """Return the names of the columns, by default all; InvalidError for unknown names."""
     if columns is None:
         return list(schema.names)
     names = [check_text(name, "column") for name in check_items("columns", columns)]

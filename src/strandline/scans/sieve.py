@@ -1,4 +1,4 @@
-"""Which rows a read gives: those of a tenant, and those that match a predicate."""
+"""Selects the rows of a read: those of a tenant, and those that match a predicate."""
 
 from dataclasses import dataclass
 
@@ -12,12 +12,12 @@ from strandline.values import InvalidError, TopicSettings, ValueKind
 from strandline.values.row_selection import filtered
 
 STORED_AS = {"key": "_key", "timestamp": "_timestamp"}
-"""How the log calls what predicates on events call so."""
+"""The log's names of the columns of predicates on events."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sieve:
-    """Lets rows of the log's record batches through."""
+    """Selects rows of the log's record batches."""
 
     kind: ValueKind
     tenant: str | None = None
@@ -26,7 +26,7 @@ class Sieve:
     read: tuple[str, ...] = ()
 
     def sifted(self, raw: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the rows that come through, in their order."""
+        """Return the selected rows, in order."""
         if self.tenant is not None:
             owners = raw.column("_tenant")
             own = pc.fill_null(pc.equal(owners, self.tenant), False)
@@ -38,12 +38,12 @@ class Sieve:
         return filtered(raw, self.predicate.matches(offered))
 
     def stored_names(self) -> set[str]:
-        """Return the log's columns that it looks at."""
+        """Return the log's columns that it uses."""
         own = set() if self.tenant is None else {"_tenant"}
         return own if self.predicate is None else {*own, *map(self.stored_as, self.read)}
 
     def stored_as(self, name: str) -> str:
-        """Return how the log calls a column of the predicate."""
+        """Return the log's name of a column of the predicate."""
         return name if self.kind is ValueKind.BATCH else STORED_AS.get(name, name)
 
     def _offered(self, raw: pa.RecordBatch, name: str) -> pa.Array:
@@ -58,10 +58,10 @@ class Sieve:
 
 
 def predicate_columns(settings: TopicSettings, values: pa.Schema | None) -> pa.Schema:
-    """Return what `log.subscribe(where=…)` reads of a topic with these settings.
+    """Return the columns of `log.subscribe(where=…)` for a topic with these settings.
 
-    The columns of a batch topic, which are `values`; of events kind, key, payload, headers,
-    occurred_at and timestamp, the time of append; of plain bytes nothing.
+    For a batch topic `values`; for events kind, key, payload, headers, occurred_at and
+    timestamp, the time of append; for plain bytes none.
     """
     if settings.value_kind is ValueKind.EVENT:
         return event_columns(settings.payload_schema)
@@ -69,7 +69,7 @@ def predicate_columns(settings: TopicSettings, values: pa.Schema | None) -> pa.S
 
 
 def sieve(kind: ValueKind, tenant: str | None, predicate: str | None, offered: pa.Schema) -> Sieve:
-    """Return the sieve for a kind of topic; PredicateError if the text makes none.
+    """Return the sieve for a kind of topic; PredicateError if the text is not valid.
 
     `offered` are the columns that the predicate may read.
     """
@@ -77,7 +77,7 @@ def sieve(kind: ValueKind, tenant: str | None, predicate: str | None, offered: p
         return Sieve(kind, tenant)
     if not offered.names:
         raise InvalidError("records of plain bytes have no columns, read them without a predicate")
-    # Parsed once more for what it reads alone, so that nothing else has to be decoded.
+    # Parsed again for only the columns that it reads, so that no others are decoded.
     now_us = SystemClock().now_us()
     read = parse_predicate(predicate, offered, now_us=now_us).columns or (offered.names[0],)
     narrow = pa.schema([offered.field(name) for name in read])

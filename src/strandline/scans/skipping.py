@@ -1,4 +1,4 @@
-"""Skips what cannot hold a selected row, by the statistics of objects in the tier."""
+"""Skips records that cannot match, by the statistics of objects in the tier."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -17,14 +17,14 @@ from strandline.values import Topic, TrimmedError
 
 @dataclass(frozen=True, slots=True)
 class Skipping:
-    """Bounds that every wanted row meets, on columns as they are stored, with their types."""
+    """Bounds of matching rows, on stored columns with their stored types."""
 
     bounds: tuple[tuple[Bound, pa.DataType], ...] = ()
-    #: An Arrow expression that they meet as well, and the columns that it is of.
+    #: An Arrow expression that matching rows also meet, and its columns.
     arrow_filter: tuple[Any, pa.Schema] | None = None
 
     def and_also(self, bounds: Iterable[Bound], stored: Callable[[str], pa.Field | None]) -> Self:
-        """Return the same with more bounds; `stored` returns how a column is stored, if it is."""
+        """Return the same with more bounds; `stored` returns a column's stored form, if any."""
         new: list[tuple[Bound, pa.DataType]] = []
         for bound in bounds:
             if bound.type is not None:
@@ -36,9 +36,9 @@ class Skipping:
     def kept(
         self, log: Log, place: tuple[Topic, int], start: int, end: int
     ) -> Iterator[tuple[int, int]]:
-        """Yield the runs of [start, end) that may hold a wanted row, in order.
+        """Yield the ranges of [start, end) that may hold a matching row, in order.
 
-        Only of what the tier alone has anything is known; the rest is kept.
+        Statistics exist only for records that only the tier has; all others are included.
         """
         begun = start
         tier = cast("Tier | None", parts_of(log).tier)
@@ -62,7 +62,7 @@ class Skipping:
                     if run[0] < run[1]:
                         yield run
         except TrimmedError:
-            return  # Overtaken; reading raises, or goes on.
+            return  # Overtaken by a trim; reading raises, or continues.
 
     def _excluded(self, footer: Footer | None) -> Iterator[tuple[int, int]]:
         if footer is None:
@@ -79,7 +79,7 @@ class Skipping:
 
 
 def stored_bounds(sieve: Sieve, stored: pa.Schema) -> Skipping:
-    """Return the bounds of a sieve's predicate on columns as the log calls them."""
+    """Return the bounds of a sieve's predicate, with the log's column names."""
     if sieve.predicate is None:
         return Skipping()
     bounds = [replace(each, column=sieve.stored_as(each.column)) for each in sieve.predicate.bounds]

@@ -1,10 +1,10 @@
-"""What tests of a log, or of a program that uses one, are made of.
+"""Tools for tests of a log, or of a program that uses one.
 
 Promises: small real implementations, never mocks; the same seed and the same calls
-lead to the same outcome; no test needs to sleep. Where pytest is, it finds the fixtures of
+lead to the same outcome; no test needs to sleep. pytest finds the fixtures of
 `pytest_plugin` by itself.
 
-Does not make anything safe to run in production.
+Not for use in production.
 """
 
 from importlib import import_module
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 __all__ = ["FakeClock", "Fault", "FaultyBroker", "FaultyIo", "Operation", "OperationKind"]
 
-# Hidden from type checkers, to which any name would exist then.
+# Hidden from type checkers, which would otherwise accept any name.
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
-        # Every run of pytest imports this package, for the plugin.
+        # Every run of pytest imports this package because of the plugin.
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         homes = {"FakeClock": "fake_clock", "FaultyBroker": "faulty_broker"}

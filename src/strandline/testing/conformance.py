@@ -1,13 +1,13 @@
-"""The conformance suite: every rule that a log has to keep, whatever it is made of.
+"""The conformance suite: every rule that a log must keep, with any store.
 
-A rule is a function named as the sentence that it holds. It takes what opens a new,
-empty log, and raises AssertionError or whatever the log raised. With pytest:
+A rule is a function whose name states the rule. Its argument is a function that opens a
+new, empty log. It raises AssertionError, or an exception of the log. With pytest:
 
     @pytest.mark.parametrize("rule", conformance.RULES, ids=conformance.name_of)
     def test_rule(rule: conformance.Rule) -> None:
         rule(open_log)
 
-and the same for TIMED_RULES, each of which is also given the clock. Without pytest,
+and the same for TIMED_RULES, each of which also gets the clock. Without pytest,
 `run` does both. Rules are written with `assert`: do not run them with `python -O`.
 """
 
@@ -37,7 +37,7 @@ TimedRule: TypeAlias = Callable[[OpenTimedLog, FakeClock], None]
 
 
 def name_of(rule: Callable[..., None]) -> str:
-    """Return the sentence that the rule holds."""
+    """Return the name of the rule as a sentence."""
     return rule.__name__
 
 
@@ -63,14 +63,14 @@ RULES: tuple[Rule, ...] = _rules_of(
     conformance_endings,
     conformance_evictions,
 )
-"""The rules that hold on any clock."""
+"""The rules that work with any clock."""
 
 TIMED_RULES: tuple[TimedRule, ...] = _rules_of(conformance_times, conformance_partitions)
-"""The rules that move the clock."""
+"""The rules that advance the clock."""
 
 
 def run(open_log: OpenLog, open_timed_log: OpenTimedLog) -> dict[str, Exception]:
-    """Return the rules that the log breaks, by name, with what came of each."""
+    """Return the rules that the log breaks, by name, with their exceptions."""
     broken: dict[str, Exception] = {}
     for rule in RULES:
         _try(broken, rule, open_log)

@@ -1,4 +1,4 @@
-"""Rules about appending. Every public function is one."""
+"""Rules about appending. Every public function is a rule."""
 
 import asyncio
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""What the rules of the conformance suite are written with."""
+"""Functions for the rules of the conformance suite."""
 
 import contextlib
 import threading
@@ -19,9 +19,9 @@ R = TypeVar("R")
 
 
 class OpenLog(Protocol):
-    """Opens a log of the backend with nothing in it, for writing.
+    """Opens a new, empty log of the backend for writing.
 
-    The backend's test closes the logs, and removes what they leave.
+    The backend's test closes the logs, and removes their files.
     """
 
     def __call__(
@@ -31,7 +31,7 @@ class OpenLog(Protocol):
 
 
 class OpenTimedLog(Protocol):
-    """Opens a log with nothing in it, on a clock that the rule moves."""
+    """Opens a new, empty log with a clock that the rule advances."""
 
     def __call__(self, clock: FakeClock) -> Log:
         """Return a new log."""
@@ -39,7 +39,7 @@ class OpenTimedLog(Protocol):
 
 @dataclass
 class Caught(Generic[E]):
-    """Holds the error once it was raised."""
+    """Contains the error once it was raised."""
 
     error: E | None = None
 
@@ -52,7 +52,7 @@ class Caught(Generic[E]):
 
 @contextlib.contextmanager
 def refused(kind: type[E]) -> Iterator[Caught[E]]:
-    """Hold that the block raises an error of this kind."""
+    """Assert that the block raises an error of this kind."""
     caught: Caught[E] = Caught()
     try:
         yield caught
@@ -97,7 +97,7 @@ def started(action: Callable[[], R]) -> Future[R]:
 
 
 def together(actions: Sequence[Callable[[], R]]) -> list[R]:
-    """Run each action on a thread of its own, and return what they return."""
+    """Run each action in its own thread, and return the results."""
     with ThreadPoolExecutor(len(actions)) as pool:
         running = [pool.submit(action) for action in actions]
         return [each.result(PATIENCE_S * 6) for each in running]

@@ -1,4 +1,4 @@
-"""Rules about trimming and consumers. Every public function is one."""
+"""Rules about trimming and consumers. Every public function is a rule."""
 
 import os
 
@@ -13,7 +13,7 @@ from strandline.values import (
 
 
 def trimming_moves_the_low_water_mark_exactly(open_log: OpenLog) -> None:
-    """TE1, TE2, TE3, the trims; WA8, WE11: what was removed is refused and never skipped."""
+    """TE1, TE2, TE3, the trims; WA8, WE11: removed records are refused and never skipped."""
     log = open_log()
     log.create_topic("orders", partitions=2)
     fill(log, "orders", 10)
@@ -313,7 +313,7 @@ def consumers_are_listed_with_their_lag(open_log: OpenLog) -> None:
 
 
 def a_holder_of_an_earlier_generation_is_refused(open_log: OpenLog) -> None:
-    """A lease that was lost moves no cursor."""
+    """A member that has lost its lease moves no cursor."""
     log = open_log()
     log.create_topic("orders", partitions=2)
     fill(log, "orders", 5)

@@ -1,4 +1,4 @@
-"""Rules about closing. Every public function is one."""
+"""Rules about closing. Every public function is a rule."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Rules about releasing storage, for what is kept elsewhere."""
+"""Rules about freeing the storage of records that are kept elsewhere."""
 
 from strandline.log import Log
 from strandline.testing.conformance_checks import OpenLog, refused

@@ -1,4 +1,4 @@
-"""Rules about hints. Every public function is one."""
+"""Rules about hints. Every public function is a rule."""
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping
@@ -116,7 +116,7 @@ def a_waiting_task_is_woken_by_an_append(open_log: OpenLog) -> None:
 
 
 def a_reader_that_follows_hints_misses_nothing(open_log: OpenLog) -> None:
-    """WE6: however appends and reads race."""
+    """WE6: regardless of races of appends and reads."""
     log = open_log()
     log.create_topic("orders", partitions=2)
     count = 200
@@ -219,7 +219,7 @@ def a_partition_of_a_dropped_topic_is_removed_without_a_word(open_log: OpenLog) 
 
 
 def _some_hints(watch: Watch) -> Collection[Hint]:
-    """Return the next hints; what was removed may have woken the watch, with nothing to say."""
+    """Return the next hints; a removed partition may have woken the watch without a hint."""
     while not (hints := watch.wait()):
         pass
     return hints
@@ -239,7 +239,7 @@ def a_closed_watch_takes_no_partition(open_log: OpenLog) -> None:
 
 
 def a_durable_watch_hints_at_what_is_durable(open_log: OpenLog) -> None:
-    """Only a log that reaches durable has one; a record that is only written gives no hint."""
+    """Only a log that reaches durable has a durable watch; a written record gives no hint."""
     log = open_log()
     topic = log.create_topic("orders", partitions=2)
     if not _reaches_durable(log):
@@ -323,7 +323,7 @@ def _ends(hints: Collection[Hint]) -> dict[int, int]:
 
 
 def _ends_hinted(watch: Watch, awaited: Mapping[int, int]) -> dict[int, int]:
-    """Return the latest ends, once those are there; a backend may pass them on one by one."""
+    """Return the latest ends, once they are hinted; a store may report them one by one."""
     latest: dict[int, int] = {}
     while any(latest.get(partition, 0) < end for partition, end in awaited.items()):
         hints = watch.wait(PATIENCE_S)

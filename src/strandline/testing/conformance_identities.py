@@ -1,4 +1,4 @@
-"""Rules about the same write, once. Every public function is one."""
+"""Rules about repeated writes. Every public function is a rule."""
 
 from functools import partial
 

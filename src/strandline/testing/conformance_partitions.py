@@ -1,4 +1,4 @@
-"""Rules about partitions that are added. Every public function is one."""
+"""Rules about added partitions. Every public function is a rule."""
 
 from strandline.log.topic_changes import ROUTE_DELAY_S
 from strandline.testing.conformance_checks import OpenTimedLog, event, refused

@@ -1,4 +1,4 @@
-"""Rules about reading. Every public function is one."""
+"""Rules about reading. Every public function is a rule."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -61,7 +61,7 @@ def a_range_is_half_open(open_log: OpenLog) -> None:
 
 
 def a_start_that_is_negative_or_beyond_the_end_is_refused(open_log: OpenLog) -> None:
-    """Settled for A12, and for what is not subscribing in WA2."""
+    """Settled for A12, and for the part of WA2 without subscriptions."""
     log = open_log()
     log.create_topic("orders")
     fill(log, "orders", 5)
@@ -121,7 +121,7 @@ def a_read_ends_where_the_partition_ended_at_the_call(open_log: OpenLog) -> None
 
 
 def an_unknown_partition_is_refused_everywhere(open_log: OpenLog) -> None:
-    """WA6, for what is not subscribing."""
+    """WA6, for the part without subscriptions."""
     log = open_log()
     log.create_topic("orders", partitions=2)
     calls: tuple[Callable[[int], object], ...] = (
@@ -147,7 +147,7 @@ def an_unknown_partition_is_refused_everywhere(open_log: OpenLog) -> None:
 
 
 def marks_show_where_a_partition_begins_and_ends(open_log: OpenLog) -> None:
-    """WA8: there is a low-water mark; an empty partition is no error."""
+    """WA8: there is a low-water mark; an empty partition is not an error."""
     log = open_log()
     log.create_topic("orders", partitions=2)
     fill(log, "orders", 5)

@@ -1,4 +1,4 @@
-"""Rules about time, on a clock that the rule moves. Every public function is one."""
+"""Rules about time, with a clock that the rule advances. Every public function is a rule."""
 
 from strandline.testing.conformance_checks import OpenTimedLog, event, fill, high, refused
 from strandline.testing.fake_clock import FakeClock
@@ -66,7 +66,7 @@ def an_offset_is_found_by_its_time(open_log: OpenTimedLog, clock: FakeClock) -> 
 
 
 def identities_are_kept_for_the_stated_time(open_log: OpenTimedLog, clock: FakeClock) -> None:
-    """WE16: for a stated window, whatever was trimmed."""
+    """WE16: for a stated window, also for trimmed records."""
     log = open_log(clock)
     log.create_topic("orders")
     log.append("orders", event(0), idempotency_key="k")
@@ -105,7 +105,7 @@ def a_producer_is_kept_while_it_appends(open_log: OpenTimedLog, clock: FakeClock
 
 
 def an_idle_consumer_no_longer_holds_trimming(open_log: OpenTimedLog, clock: FakeClock) -> None:
-    """WE11: only live consumers count; the others keep their cursors."""
+    """WE11: only live consumers delay trimming; the others keep their cursors."""
     log = open_log(clock)
     log.create_topic("orders")
     fill(log, "orders", 10)

@@ -1,4 +1,4 @@
-"""Rules about topics. Every public function is one."""
+"""Rules about topics. Every public function is a rule."""
 
 import asyncio
 from functools import partial
@@ -149,7 +149,7 @@ def a_name_that_differs_only_by_case_is_refused(open_log: OpenLog) -> None:
 
 
 def hostile_names_are_refused(open_log: OpenLog) -> None:
-    """T3: no name leads anywhere else."""
+    """T3: no name refers to a file outside the log."""
     log = open_log()
 
     for name in (*HOSTILE_NAMES, "__strandline.x", "__STRANDLINE.x"):
@@ -246,7 +246,7 @@ def a_dropped_topic_is_gone_with_its_consumers(open_log: OpenLog) -> None:
 
 
 def an_emptied_topic_stays_listed_and_keeps_its_head(open_log: OpenLog) -> None:
-    """WE14: what was trimmed away leaves the topic, its marks and its reports as they are."""
+    """WE14: a topic whose records were all trimmed keeps its marks and its reports."""
     log = open_log()
     topic = log.create_topic("orders")
     fill(log, "orders", 2)

@@ -37,7 +37,7 @@ class _Waiter:
 
 
 class FakeClock:
-    """A Clock whose time stands still until `advance`.
+    """A Clock whose time only moves with `advance`.
 
     Ids and random bytes follow from `seed`. Real time matters only for timeouts: a
     thread that does not arrive or leave within ten seconds is an AssertionError.
@@ -63,7 +63,7 @@ class FakeClock:
             return self._wall_us + self._ns // 1000
 
     def set_now_us(self, now_us: int) -> None:
-        """Set the wall clock, back or forward; monotonic time and timers stay."""
+        """Set the wall clock, back or forward; monotonic time and timers do not change."""
         moved_us = _now(now_us)
         with self._changed:
             self._wall_us = moved_us - self._ns // 1000
@@ -74,7 +74,7 @@ class FakeClock:
             return self._ns / _NS_PER_S
 
     def call_later(self, delay_s: float, action: Callable[[], None]) -> Timer:
-        """See Clock. The action runs inside `advance`, on the thread that calls it."""
+        """See Clock. The action runs inside `advance`, in the thread that calls it."""
         with self._changed:
             timer = _FakeTimer(self._ns + _ns(delay_s), next(self._numbers), action)
             heapq.heappush(self._timers, timer)
@@ -91,7 +91,7 @@ class FakeClock:
             self._changed.notify_all()
         try:
             # Setting the event would wake it sooner, but could not be distinguished from the
-            # owner's own set; so a look now and then, in real time.
+            # owner's own set; so it polls, in real time.
             while not event.wait(_POLL_S):
                 if self._is_over(waiter):
                     return event.is_set()
@@ -106,35 +106,35 @@ class FakeClock:
         return self._ids.next()
 
     def random_bytes(self, count: int) -> bytes:
-        """See Clock, but for the foretelling."""
+        """See Clock; these bytes are predictable."""
         with self._changed:
             return shake_256(f"{self._seed}:{next(self._draws)}".encode()).digest(count)
 
     def advance(self, seconds: float) -> None:
-        """Move time on, running due timers and ending due waits, in order.
+        """Advance the time, run due timers and end due waits, in order.
 
-        Each timer sees the moment it was due, and runs after every waiter due by
-        then has left `wait`, as have all due waiters when this returns.
+        Each timer sees the time at which it was due, and runs after every waiter due by
+        then has left `wait`. All due waiters have left when this returns.
         """
         seconds = check_seconds("seconds", seconds)
         with self._changed:
             end_ns = self._ns + _ns(seconds)
         while timer := self._next_due(end_ns):
             self._move_to(timer.due_ns)
-            # A waiter that has just left may have cancelled it.
+            # A waiter that has just woken may have cancelled it.
             if not timer.cancelled:
                 timer.action()
         self._move_to(end_ns)
 
     def wait_for_waiters(self, count: int) -> None:
-        """Return once at least `count` threads are inside `wait` with nothing to wake them."""
+        """Return once at least `count` threads are inside `wait` without a reason to wake."""
         with self._changed:
             arrived = self._changed.wait_for(lambda: self.waiting >= count, _TIMEOUT_S)
             assert arrived, f"too few threads wait on the clock: {self.waiting} of {count}"
 
     @property
     def waiting(self) -> int:
-        """How many threads are inside `wait` with nothing to wake them."""
+        """How many threads are inside `wait` without a reason to wake."""
         with self._changed:
             return sum(not waiter.event.is_set() for waiter in self._waiters)
 

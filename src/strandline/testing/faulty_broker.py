@@ -10,7 +10,7 @@ class FaultyBroker(LocalBroker):
 
     def __init__(self) -> None:
         super().__init__()
-        #: How many wake-ups were requested, those that failed included.
+        #: The number of requested wake-ups, including failed ones.
         self.published: int = 0
         self._failures: list[str] = []
 

@@ -1,4 +1,4 @@
-"""An io that records every operation and fails where a test plans it."""
+"""An io that records every operation and fails as planned by a test."""
 
 import errno
 import hashlib
@@ -40,7 +40,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One call, as it was made; what does not apply is None."""
+    """One call with its arguments; those that do not apply are None."""
 
     kind: OperationKind
     path: str
@@ -66,7 +66,7 @@ class Fault:
     fired: int = 0
 
     def fires(self, operation: Operation) -> bool:
-        """Count `operation` and return whether it is one to fail."""
+        """Count `operation` and return whether it must fail."""
         if self.kinds is not None and operation.kind not in self.kinds:
             return False
         self.seen += 1
@@ -75,7 +75,7 @@ class Fault:
         return hit
 
     def exception(self, operation: Operation) -> BaseException:
-        """Return what `operation` raises."""
+        """Return the exception of `operation`."""
         if isinstance(self.error, BaseException):
             return self.error
         assert self.error is not None
@@ -83,15 +83,15 @@ class Fault:
 
 
 class FaultyIo:
-    """An Io over another one, with a memory and with planned faults.
+    """An Io over another one, which records operations and raises planned faults.
 
-    Counts begin at 1, when the fault is planned. To fail each operation of a
+    Counts begin at 1 when the fault is planned. To fail each operation of a
     workload in turn, plan the Nth for N = 1, 2, … until `fired` stays 0.
     """
 
     def __init__(self, inner: Io) -> None:
         self._inner = inner
-        # A file that is collected closes itself, wherever its thread is just then.
+        # A garbage-collected file closes itself, at any point of its thread.
         self._lock = threading.RLock()
         self._operations: list[Operation] = []
         self._faults: list[Fault] = []
@@ -109,7 +109,7 @@ class FaultyIo:
             return tuple(self._operations)
 
     def count(self, *kinds: OperationKind) -> int:
-        """Return how many operations there were, of these kinds if any are given."""
+        """Return the number of operations, of these kinds if any are given."""
         return sum(not kinds or operation.kind in kinds for operation in self.operations)
 
     def fail(
@@ -121,10 +121,10 @@ class FaultyIo:
         forever: bool = False,
         after: bool = False,
     ) -> Fault:
-        """Let the `nth` operation raise: an errno as OSError, or the exception given.
+        """Let the `nth` operation raise: an errno as OSError, or the given exception.
 
         `forever` fails all later ones too; `after` lets the operation take effect
-        before it raises. A close takes effect always, as in practice.
+        before it raises. A close always takes effect, as in practice.
         """
         return self._plan(Fault(nth, kinds, forever, error, after))
 
@@ -143,7 +143,7 @@ class FaultyIo:
         kinds: Collection[OperationKind] | None = None,
         forever: bool = False,
     ) -> Fault:
-        """Call `hook` just before the `nth` operation; it may look, wait or raise."""
+        """Call `hook` just before the `nth` operation; it may inspect, wait or raise."""
         return self._plan(Fault(nth, kinds, forever, None, hook=hook))
 
     def clear_faults(self) -> None:
@@ -152,11 +152,11 @@ class FaultyIo:
             self._faults.clear()
 
     def reboot(self) -> None:
-        """Be on a machine that was started again: the boot id is another one from now on."""
+        """Simulate a restart of the machine: the boot id changes."""
         self._reboots += 1
 
     def stop_notices(self) -> None:
-        """Behave as a machine without notices of changed files: new file watchers have to poll."""
+        """Simulate a machine without inotify: new file watchers have to poll."""
         self._reports_changes = False
 
     def open(self, path: str, mode: OpenMode, /) -> int:
@@ -169,7 +169,7 @@ class FaultyIo:
     def close(self, fd: int, /) -> None:
         """See Io."""
         operation = self._on(fd, "close")
-        # Before the call: another thread may be given the same number right after it.
+        # Before the call: another thread may get the same number right after it.
         with self._lock:
             self._paths.pop(fd, None)
         self._run(operation, lambda: self._inner.close(fd))
@@ -190,7 +190,7 @@ class FaultyIo:
         )
 
     def uncache(self, fd: int, length: int, offset: int, /) -> None:
-        """See Io. No operation: nothing changes."""
+        """See Io. Not recorded, because nothing changes."""
         self._inner.uncache(fd, length, offset)
 
     def preallocate(self, fd: int, length: int, /) -> bool:

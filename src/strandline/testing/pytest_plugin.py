@@ -1,4 +1,4 @@
-"""Fixtures for tests of whatever uses a log. pytest finds them where strandline is installed.
+"""Fixtures for tests of programs that use a log. pytest finds them if strandline is installed.
 
 See docs/howto/test-your-code.md.
 """
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-# Every run of pytest loads this module, so what it needs comes with the fixtures.
+# Every run of pytest loads this module, so the fixtures import what they need.
 if TYPE_CHECKING:
     from os import PathLike
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FaultyLog:
-    """A `file:` log, and the io under it, which fails where a test plans it."""
+    """A `file:` log, and its io, which fails as planned by a test."""
 
     log: "Log"
     io: "FaultyIo"
@@ -28,7 +28,7 @@ class FaultyLog:
 
 @pytest.fixture
 def log_url(tmp_path: "PathLike[str]") -> str:
-    """Return the URL of a log of this test alone; override it to test on another backend."""
+    """Return the URL of a log of this test; override it to test another backend."""
     return f"file:{tmp_path.__fspath__()}/strandline-log"
 
 
@@ -43,7 +43,7 @@ def log(log_url: str) -> "Iterator[Log]":
 
 @pytest.fixture
 def fake_clock() -> "FakeClock":
-    """Return a clock that stands still until the test moves it."""
+    """Return a clock that only advances when the test moves it."""
     from strandline.testing.fake_clock import FakeClock  # noqa: PLC0415
 
     return FakeClock()
@@ -51,7 +51,7 @@ def fake_clock() -> "FakeClock":
 
 @pytest.fixture
 def faulty_log(tmp_path: "PathLike[str]") -> Iterator[FaultyLog]:
-    """Return a new `file:` log whose file operations the test can let fail."""
+    """Return a new `file:` log whose file operations can be made to fail."""
     from strandline.io import SystemIo  # noqa: PLC0415
     from strandline.log import Log  # noqa: PLC0415
     from strandline.stores.files import FileStore  # noqa: PLC0415
