@@ -33,7 +33,7 @@ def test_a_file_holds_where_neither_option_nor_variable_is_given(
     ("text", "says"),
     [
         ("prot = 1", "prot, known are"),
-        ("port = ", "is no TOML"),
+        ("port = ", "is not TOML"),
         ('port = "many"', "--port"),
         (None, "cannot be read"),
     ],
