@@ -14,7 +14,7 @@ class _Active:
     is_ours: bool
 
     def leave(self) -> None:
-        # A log that the caller opened is the caller's to close.
+        # The caller closes a log that it opened.
         if self.is_ours:
             self.log.close()
 
@@ -27,10 +27,10 @@ _thread = _Thread()
 
 
 def install(log_or_url: Log | str | None = None) -> Log:
-    """Make a log this thread's active one, in place of any other, and return it.
+    """Make a log this thread's active one, instead of any other, and return it.
 
     A URL, or None for the environment's, is opened here, and closed when it is
-    replaced or reset. If that fails, the present one stays.
+    replaced or reset. If that fails, the current one stays active.
     """
     if log_or_url is None or isinstance(log_or_url, str):
         present = _Active(open_log(log_or_url), is_ours=True)
@@ -49,8 +49,8 @@ def install(log_or_url: Log | str | None = None) -> Log:
 def active() -> Log:
     """Return this thread's active log; the first time, install the environment's.
 
-    Creates no log on disk: InvalidError if nothing is installed and there is none yet.
-    `install` creates it. Raises what opening it raises.
+    Creates no log on disk: InvalidError if none is installed and the environment's does not
+    exist; `install` creates it. Raises the errors of opening it.
     """
     present = _thread.active
     if present is not None:
@@ -75,7 +75,7 @@ def installed() -> Log | None:
 
 
 def reset() -> None:
-    """Leave this thread without an active log."""
+    """Remove this thread's active log."""
     previous, _thread.active = _thread.active, None
     if previous is not None:
         previous.leave()

@@ -1,4 +1,4 @@
-"""Copies of whole logs, made and brought back. Each end is a URL, or a path."""
+"""Backup and restore of whole logs. Each end is a URL, or a path."""
 
 import os
 from collections.abc import Mapping
@@ -18,22 +18,22 @@ PartitionName: TypeAlias = str | Topic | tuple[str | Topic, int]
 
 
 class LogCopy(NamedTuple):
-    """A copy that was made, read back and found to be sound."""
+    """A copy that was made, read back and verified."""
 
     source: str
     target: str
     partitions: tuple[CopiedPartition, ...]
-    """What each partition of it holds."""
+    """The contents of each partition."""
 
 
 def backup(target: LogLocation, url: LogLocation | None = None) -> LogCopy:
-    """Copy a whole log to a new place, while others write to it, and verify the copy.
+    """Copy a whole log to a new place, while other processes write to it, and verify the copy.
 
-    `url` is the log; None stands for that of the environment, as for `open`. A target
+    `url` is the log; None means the log of the environment, as for `open`. A target
     that is a path becomes a log of the same kind. The copy is a log: open it to read it.
 
-    Nothing is overwritten: InvalidError if there is something. CorruptError if the copy
-    is damaged as its log is; it stays, since it may be all that there is.
+    Nothing is overwritten: InvalidError if the target exists. CorruptError if the log, and
+    so the copy, is damaged; the copy is kept, because it may be the only one.
     """
     source = default_url() if url is None else place_url(url)
     return _copied(source, place_url(target, like=source), {})
@@ -45,14 +45,14 @@ def restore(
     *,
     until: Mapping[PartitionName, int] | datetime | None = None,
 ) -> LogCopy:
-    """Bring a backup back as a new log at `url`, whole or up to a point, and verify it.
+    """Restore a backup as a new log at `url`, completely or up to a point, and verify it.
 
-    `until` is a point in time, from which on nothing that was appended is in the new log, or
-    names the partitions that are to end before an offset: `{"orders": 5}` does so for
+    `until` is a point in time, and leaves out records appended at that time or later; or it
+    maps partitions to the offsets before which they end: `{"orders": 5}` does so for
     partition 0 of a topic, `{("orders", 2): 5}` for partition 2. The new log has the
-    identity of the old one, and begins a new epoch in each partition: a reader that has seen
-    more than it holds gets DivergedError. Raises as `backup`, and InvalidError for a
-    partition or an offset that there is not.
+    identity of the old one, and begins a new epoch in each partition: a reader that has read
+    further than it gets DivergedError. Raises the errors of `backup`, and InvalidError for a
+    partition or an offset that does not exist.
     """
     moment_us = us_from_datetime(until) if isinstance(until, datetime) else None
     wanted = [] if until is None or isinstance(until, datetime) else _checked_ends(until)
@@ -66,7 +66,7 @@ def restore(
 
 
 def _checked_ends(until: Mapping[PartitionName, int]) -> list[tuple[str | Topic, int, int]]:
-    """Return topics, partitions and where they are to end; InvalidError for anything else."""
+    """Return topics, partitions and their ends; InvalidError for anything else."""
     if not isinstance(until, Mapping):
         raise InvalidError(
             "until is a datetime, or a Mapping of partitions to offsets", until=until

@@ -1,4 +1,4 @@
-"""The only door to time, randomness and fresh ids.
+"""The only module that accesses time, randomness and fresh ids.
 
 `SystemClock` is the real one; `strandline.testing.FakeClock` is advanced by tests.
 """
@@ -17,7 +17,7 @@ class Timer(Protocol):
     """An action that has not run yet."""
 
     def cancel(self) -> None:
-        """Keep the action from running; without effect once it has begun."""
+        """Prevent the action from running; no effect once it has begun."""
 
 
 class Clock(Protocol):
@@ -30,26 +30,26 @@ class Clock(Protocol):
         """Return seconds since some fixed moment. It never goes back."""
 
     def call_later(self, delay_s: float, action: Callable[[], None]) -> Timer:
-        """Run `action` once, on another thread, after `delay_s`, unless cancelled.
+        """Run `action` once, in another thread, after `delay_s`, unless cancelled.
 
-        Does not keep the process alive, and does not happen in the child of a fork.
+        Does not keep the process alive, and does not run in the child of a fork.
         """
 
     def wait(self, event: threading.Event | Signal, timeout_s: float | None) -> bool:
         """Return True once `event` is set, False if `timeout_s` passed before.
 
-        The event belongs to this one waiter. A timeout of None waits for ever.
+        Only this waiter may use the event. A timeout of None waits for ever.
         """
 
     def new_id(self) -> uuid.UUID:
-        """Return a UUIDv7, greater than every one this process was given before."""
+        """Return a UUIDv7, greater than every earlier one of this process."""
 
     def random_bytes(self, count: int) -> bytes:
         """Return cryptographically random bytes."""
 
 
 def deadline_in(clock: Clock, timeout_s: float | None) -> float | None:
-    """Return the moment so many seconds from now; None, for no deadline, if there is no limit."""
+    """Return the deadline after this many seconds; None if there is no limit."""
     return None if timeout_s is None else clock.monotonic() + timeout_s
 
 
@@ -96,13 +96,13 @@ class RisingIds:
             return _uuid7(self._ms, self._tail)
 
     def after_fork(self) -> None:
-        """Replace the parent's ids, and a lock that no thread will release."""
+        """Replace the parent's ids, and a lock that no thread of the child would release."""
         self._lock = threading.Lock()
         self._tail = _TAIL_END
 
     def _begin(self, ms: int) -> None:
         self._ms = ms
-        # Half of the range stays free above, so that steps rarely run out.
+        # The upper half of the range stays free, so that steps rarely run out.
         self._tail = int.from_bytes(self._random_bytes(10), "big") >> (80 - _TAIL_BITS + 1)
 
 
@@ -121,7 +121,7 @@ os.register_at_fork(after_in_child=_ids.after_fork)
 
 
 class _SystemTimer(threading.Thread):
-    """What `threading.Timer` is, but for interrupts: one in its `cancel` would block the next."""
+    """Like `threading.Timer`, but safe if an interrupt comes in `cancel`."""
 
     def __init__(self, delay_s: float, action: Callable[[], None]) -> None:
         super().__init__(daemon=True)
@@ -141,7 +141,7 @@ class _SystemTimer(threading.Thread):
 class SystemClock:
     """The machine's own clock. Nothing to close; usable after a fork."""
 
-    # Each append reads both, the second twice: no call of ours in between.
+    # Each append reads both, the second one twice: a Python method would be slower.
     now_us: "staticmethod[[], int]" = staticmethod(_wall_us)
     monotonic: "staticmethod[[], float]" = staticmethod(time.monotonic)
 

@@ -1,8 +1,8 @@
-"""Taking and releasing locks so that an interrupt at any moment leaves none behind.
+"""Acquires and releases locks so that no interrupt leaves one locked.
 
 CPython runs signal handlers, and so raises KeyboardInterrupt, only at some bytecodes: where
-a Python function or generator begins or goes on, after a call of C code, and at a jump
-backwards. Whatever lies between two of them is atomic. Design 0070 has the details and the
+a Python function or generator begins or resumes, after a call of C code, and at a jump
+backwards. The code between two such bytecodes is atomic. Design 0070 has the details and the
 rules for code that uses this module.
 """
 
@@ -18,25 +18,25 @@ T = TypeVar("T")
 
 
 class Acquirable(Protocol):
-    """What `threading.Lock` and `threading.RLock` make."""
+    """The type of `threading.Lock()` and `threading.RLock()`."""
 
     def acquire(self, blocking: bool = ..., timeout: float = ..., /) -> bool:
-        """Take the lock, or return False."""
+        """Acquire the lock, or return False."""
 
 
 class Attempt:
-    """A try to take a lock: its truth value takes the lock, and is whether that succeeded.
+    """An attempt to acquire a lock: evaluating its truth value acquires the lock, if possible.
 
     `if attempt:` followed at once by `try:` and `finally: lock.release()` is safe, where
-    `if lock.acquire(False):` is not: an interrupt may come after the call that has taken
-    the lock, but not after a test of a truth value. An attempt may be used again and again.
+    `if lock.acquire(False):` is not: an interrupt may come after the call that has acquired
+    the lock, but not after a test of a truth value. An attempt may be reused.
     """
 
-    # A slot, so that Python's own test of the truth calls C code and nothing else.
+    # A slot, so that Python's truth test calls only C code.
     __slots__ = ("__bool__",)
 
     def __init__(self, lock: Acquirable, timeout_s: float | None = 0.0) -> None:
-        """Wait up to `timeout_s` for it; None waits for ever."""
+        """Wait up to `timeout_s` for the lock; None waits for ever."""
         acquire: Callable[[], bool] = functools.partial(lock.acquire, False)
         if timeout_s is None:
             acquire = functools.partial(lock.acquire, True)
@@ -46,14 +46,14 @@ class Attempt:
 
 
 class _Closing(io.IOBase):
-    """Calls its attribute `close` when a block is left: in C, unlike a method `__exit__`."""
+    """Calls its attribute `close` when a block is left: in C, unlike an `__exit__` in Python."""
 
     def __init__(self, close: Callable[[], None]) -> None:
         self.close = close  # type: ignore[method-assign]
 
 
 class _Holding:
-    """A generator as a context manager that no Python function stands in front of."""
+    """A generator as a context manager, without a Python function that calls it."""
 
     __slots__ = ("__enter__", "__exit__")
 
@@ -63,12 +63,11 @@ class _Holding:
 
 
 def holding(function: Callable[P, Iterator[T]]) -> Callable[P, AbstractContextManager[T]]:
-    """Make a context manager of a generator function that takes something, yields, releases it.
+    """Make a context manager of a generator function that acquires, yields, and releases.
 
-    Unlike one of `contextlib.contextmanager`, it releases what it took also if an interrupt
-    comes just as the block is entered or left. The generator does not see how its block
-    ended: `yield` raises GeneratorExit in any case, so that what releases belongs into a
-    `finally`.
+    Unlike `contextlib.contextmanager`, it also releases if an interrupt comes just as the
+    block is entered or left. The generator cannot see how its block ended: `yield` raises
+    GeneratorExit in any case, so release in a `finally`.
     """
 
     @functools.wraps(function)
@@ -79,7 +78,7 @@ def holding(function: Callable[P, Iterator[T]]) -> Callable[P, AbstractContextMa
 
 
 class Signal:
-    """An event for a single waiter: it costs a lock, where an event costs a condition as well."""
+    """An event for a single waiter: it needs a lock, and no condition."""
 
     __slots__ = ("_lock",)
 
@@ -89,7 +88,7 @@ class Signal:
 
     def set(self) -> None:
         """Wake the waiter. From any thread."""
-        try:  # noqa: SIM105 - A context costs more than all the rest.
+        try:  # noqa: SIM105 - A context manager costs more than all the rest.
             self._lock.release()
         except RuntimeError:
             pass  # Another thread has set it already.
@@ -106,19 +105,19 @@ class Signal:
         """Block until set; False when the time is up first. Goes through the clock."""
         if not Attempt(self._lock, timeout_s):
             return False
-        # Not by `set`: an interrupt at its beginning would take the signal away.
+        # Not by `set`: an interrupt at its beginning would lose the signal.
         try:  # noqa: SIM105 - A context is a call, too.
             self._lock.release()
         except RuntimeError:
-            pass  # Set once more meanwhile.
+            pass  # Set again meanwhile.
         return True
 
 
 class Latch(Signal):
     """A signal that stays set, for any number of waiters.
 
-    What `threading.Event` is, but for interrupts: one that comes while an event is set or
-    awaited may leave it locked for ever.
+    Like `threading.Event`, which an interrupt may leave locked for ever if it comes while
+    the event is set or awaited.
     """
 
     __slots__ = ("_is_set",)
@@ -139,10 +138,10 @@ class Latch(Signal):
 
 
 def start_thread(thread: threading.Thread) -> None:
-    """Start a thread; an interrupt meanwhile is raised as what it is.
+    """Start a thread; an interrupt meanwhile is raised unchanged.
 
-    `Thread.start` waits by a `Condition`, which makes a RuntimeError of an interrupt that comes
-    while it takes its lock again.
+    `Thread.start` waits on a `Condition`, which raises a RuntimeError instead of an interrupt
+    that comes while it acquires its lock again.
     """
     try:
         thread.start()

@@ -1,4 +1,4 @@
-"""Which store a URL means; puts the log together."""
+"""Opens a log: finds the store of a URL and composes the log."""
 
 import os
 import re
@@ -40,7 +40,7 @@ TOKEN_VARIABLE = "STRANDLINE_TOKEN"  # noqa: S105 - Its name.
 TLS_CA_VARIABLE = "STRANDLINE_TLS_CA"
 NATS_PASSWORD_VARIABLE = "STRANDLINE_NATS_PASSWORD"  # noqa: S105 - Its name.
 STORES_GROUP = "strandline.stores"
-"""The entry points by which a package registers stores of its own: scheme = `StoreKind`."""
+"""The entry points with which a package registers its own stores: scheme = `StoreKind`."""
 
 _STATE_DIR = ".strandline"
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]+:")
@@ -49,31 +49,31 @@ _NATS_USER = re.compile(r"(?://)?([^@/?]*)@")
 
 
 class StoreKind(NamedTuple):
-    """What a scheme of URLs stands for."""
+    """A kind of store, registered for a URL scheme."""
 
-    #: Opens the store at the rest of a URL; gets `mode`, `clock` and the options given.
+    #: Opens the store at the rest of a URL; gets `mode`, `clock` and the given options.
     open_store: "Callable[..., Store[Any]]"
-    #: How such a URL is written, for messages.
+    #: The form of such a URL, for messages.
     form: str
-    #: The options besides those of every log.
+    #: The options in addition to those of every log.
     options: frozenset[str] = frozenset()
-    #: Describes a log without opening it, where opening would change a byte.
+    #: Describes a log without opening it, if opening would change a byte.
     describe: Callable[[str], LogDescription] | None = None
-    #: Makes the rest of a URL one that every process understands alike; None if none can.
+    #: Makes the rest of a URL independent of the process; None if other processes cannot use it.
     locate: Callable[[str], str] | None = None
     #: Returns the directory in which Spark's tasks may stage files for a log.
     staging: Callable[[str], str] | None = None
-    #: Copies a whole log while others write to it.
+    #: Copies a whole log while other processes write to it.
     copy: "Callable[..., list[CopiedPartition]] | None" = None
-    #: Whether a path, at which there is something, is that of such a log.
+    #: Whether an existing path is that of such a log.
     is_at: Callable[[str], bool] | None = None
-    #: The extra that it needs, if it needs one.
+    #: The extra that it needs, if any.
     extra: str | None = None
-    #: Whether this process reads what was evicted from its tier; False where a server does.
+    #: Whether this process reads evicted records from the tier; False if a server does.
     reads_tier: bool = True
-    #: Looks at the server that keeps such logs, and changes nothing there.
+    #: Checks the server of such logs, without changing it.
     examine: Callable[[str], "Iterable[Examined]"] | None = None
-    #: Whether the rest of a URL holds a password or token, where it may.
+    #: Whether the rest of a URL contains a password or token.
     carries_secret: Callable[[str], bool] | None = None
 
 
@@ -105,17 +105,17 @@ def open_log(
     `record_bytes_max` is the largest record that an append takes. With `retention=False`
     this process does not apply the topics' retention in the background.
 
-    *Reading.* `queue_depth` is how many records a subscription without a `read_ahead` of its
-    own holds in memory; None stands for STRANDLINE_QUEUE_DEPTH, or 128. A `broker` carries
-    wake-ups and lists subscriptions, see `Broker`; its maker closes it.
+    *Reading.* `queue_depth` is how many records a subscription without `read_ahead` holds in
+    memory; None means STRANDLINE_QUEUE_DEPTH, or 128. A `broker` carries wake-ups and lists
+    subscriptions, see `Broker`; the caller closes it.
 
-    *Payloads.* `log.event` encodes with the `encoder`, such as `as_json`, what is not JSON.
+    *Payloads.* `log.event` uses the `encoder`, such as `as_json`, for other values than JSON.
 
-    *Spans.* With `telemetry`, True or a `TracerProvider`, appends and deliveries make spans
-    of OpenTelemetry; None stands for STRANDLINE_TELEMETRY.
+    *Spans.* With `telemetry`, True or a `TracerProvider`, appends and deliveries create
+    OpenTelemetry spans; None means STRANDLINE_TELEMETRY.
 
-    *Options* are the store's own, and the page of the interface lists them. InvalidError for
-    one that this store does not have.
+    *Options* depend on the store, and the page of the interface lists them. InvalidError for
+    an option that this store does not have.
     """
     kind, location = _parse(url)
     given = _known(options, kind)
@@ -140,7 +140,7 @@ def open_log(
 
 
 def _known(options: Mapping[str, Any], kind: StoreKind) -> Mapping[str, Any]:
-    """Return the options that were given; InvalidError for one that the store has not."""
+    """Return the given options; InvalidError for one that the store does not have."""
     for name in ("exclusive", "take_over"):
         check_flag(name, options.get(name, False))
     given = {
@@ -154,10 +154,10 @@ def _known(options: Mapping[str, Any], kind: StoreKind) -> Mapping[str, Any]:
 
 
 def describe(url: str | None = None) -> LogDescription:
-    """Return what the log that `url` names is and holds; without a URL as `open_log`.
+    """Describe the log at `url`; without a URL as `open_log`.
 
     Nothing is created, and no byte of the log changes. InvalidError if there is no log,
-    and for `memory:`, which only its opener can reach.
+    and for `memory:`, which only the process that opened it can reach.
     """
     kind, location = _parse(url)
     if kind.describe is not None:
@@ -167,7 +167,7 @@ def describe(url: str | None = None) -> LogDescription:
 
 
 def examine(url: str) -> "Iterable[Examined]":
-    """Return what is found where a log is, or is going to be; nothing is changed there.
+    """Check the server of a log, which need not exist yet; changes nothing.
 
     InvalidError for a log that has no server.
     """
@@ -178,7 +178,7 @@ def examine(url: str) -> "Iterable[Examined]":
 
 
 def absolute_url(url: str | None = None) -> str:
-    """Return the URL as every process of this machine understands it; None as for `open_log`.
+    """Return the URL in a form for every process of this machine; None as for `open_log`.
 
     InvalidError for a log that no other process can reach.
     """
@@ -193,15 +193,15 @@ def absolute_url(url: str | None = None) -> str:
 
 
 def carries_secret(url: str) -> bool:
-    """Whether a URL holds a password or a token, so that it is not to be shown or kept."""
+    """Whether a URL contains a password or a token, so that it must not be shown or stored."""
     kind, location = _parse(url)
     return kind.carries_secret is not None and kind.carries_secret(location)
 
 
 def staging_path(url: str) -> str | None:
-    """Return the directory for what is staged for a log; its parent exists.
+    """Return the directory for staged files of a log; its parent exists.
 
-    None for a log that has no disk of its machine.
+    None for a log that is not on a disk of this machine.
     """
     kind, location = _parse(url)
     return None if kind.staging is None else kind.staging(location)
@@ -210,10 +210,10 @@ def staging_path(url: str) -> str | None:
 def copy_log(
     source: str, target: str, *, ends: Ends | None = None, progress: Progress | None = None
 ) -> list[CopiedPartition]:
-    """Copy a whole log to a place of the same kind, up to `ends`, while others write to it.
+    """Copy a whole log to a place of the same kind, up to `ends`, while processes write to it.
 
     A copy that fails leaves no target. InvalidError if the two are of different kinds, or
-    of one that cannot be copied.
+    their kind cannot be copied.
     """
     kind, path = _parse(source)
     if kind.copy is None:
@@ -231,8 +231,8 @@ def copy_log(
 def place_url(place: object, *, like: str | None = None) -> str:
     """Return the URL of a log that is given by its URL or by a path.
 
-    A path is that of a log of the same kind as `like`; without one, of what is there:
-    InvalidError if there is nothing. Text with a scheme is a URL, and checked later.
+    A path is that of a log of the same kind as `like`; without `like`, the kind is detected:
+    InvalidError if there is no log. Text with a scheme is a URL, and checked later.
     """
     if isinstance(place, str) and _SCHEME.match(place):
         return str.__str__(place)
@@ -247,17 +247,17 @@ def place_url(place: object, *, like: str | None = None) -> str:
 
 
 def url_in(scheme: str, directory: str) -> str:
-    """Return the URL of a log of this kind in a directory; InvalidError for no kind of log."""
+    """Return the URL of a log of this kind in a directory; InvalidError for an unknown kind."""
     return _kind(scheme).form.replace("PATH", os.path.join(directory, "log"))
 
 
 def is_shared(url: str | None = None) -> bool:
-    """Whether other processes than its opener can reach the log that `url` names."""
+    """Whether other processes than the one that opens it can reach the log at `url`."""
     return _parse(url)[0].locate is not None
 
 
 def is_served(url: str) -> bool:
-    """Whether a server of Strandline's has the log that `url` names, so that `url` is its own."""
+    """Whether `url` is the URL of a Strandline server."""
     return not _parse(url)[0].reads_tier
 
 
@@ -292,13 +292,13 @@ def _describe_memory(location: str) -> LogDescription:
 
 
 class _Engine(NamedTuple):
-    """A store that needs an extra: imported when a log on it is first opened."""
+    """A store that needs an extra: imported when such a log is first opened."""
 
     scheme: str
-    #: Its package in `stores`, and the class in it.
+    #: Its package in `stores`, and its class.
     package: str
     store: str
-    #: What it is a client with, and the extra that installs it.
+    #: The client library, and the extra that installs it.
     library: str
     extra: str
 
@@ -336,7 +336,7 @@ class _Engine(NamedTuple):
 
 
 def _has_nats_secret(location: str) -> bool:
-    """Whether there is a password, or a token: a user alone is one without a password elsewhere."""
+    """Whether there is a password, or a token: a user without a password may be a token."""
     found = _NATS_USER.match(location)
     user, _, password = (found[1] if found else "").partition(":")
     return bool(password) or (bool(user) and not os.environ.get(NATS_PASSWORD_VARIABLE))
@@ -385,7 +385,7 @@ def _examine_remote(scheme: str) -> "Callable[[str], Iterable[Examined]]":
 
 
 def _remote_defaults(scheme: str) -> dict[str, str | None]:
-    # One CA in the environment is for every server that has TLS, and for no other.
+    # A CA in the environment applies to servers with TLS only.
     ca = os.environ.get(TLS_CA_VARIABLE) if scheme == "https" else None
     return {"token": os.environ.get(TOKEN_VARIABLE), "tls_ca": ca}
 

@@ -1,4 +1,4 @@
-"""Spans from append to delivery, by OpenTelemetry. See design 0125."""
+"""OpenTelemetry spans from append to delivery. See design 0125."""
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 TELEMETRY_VARIABLE: Final = "STRANDLINE_TELEMETRY"
 TRACE_HEADER: Final = "traceparent"
-"""The header of an event with the span that it was appended in, as W3C Trace Context has it."""
+"""The event header with the span of its append, in the format of W3C Trace Context."""
 
 _SYSTEM: Final = {"messaging.system": "strandline"}
 
 
 def tracing_by(telemetry: "bool | TracerProvider | None") -> Tracing | None:
-    """Return what makes spans for a log; None if none are wanted.
+    """Return the object that creates spans for a log; None for no spans.
 
-    True is the provider that the program has set for OpenTelemetry, None what
-    STRANDLINE_TELEMETRY says: `on` or `off`.
+    True uses the program's OpenTelemetry provider; None uses the value of
+    STRANDLINE_TELEMETRY, `on` or `off`.
     """
     if telemetry is None:
         telemetry = _wanted_by_environment()
@@ -37,9 +37,9 @@ def tracing_by(telemetry: "bool | TracerProvider | None") -> Tracing | None:
 
 
 def trace_context(record: Record) -> "Context":
-    """Return the context of the span in which a record was appended, for spans of your own.
+    """Return the context of the span in which a record was appended, for your own spans.
 
-    An empty context for a record that carries none. Needs opentelemetry-api.
+    An empty context for a record without a span. Needs opentelemetry-api.
     """
     return _context_of(_headers_of(record))
 
@@ -84,7 +84,7 @@ class _OpenTelemetry:
             context.detach(token)
 
     def received(self, topic: str, consumer: str, records: Iterable[Record]) -> None:
-        """See Tracing: a span for each record that carries one."""
+        """See Tracing: a span for each record that has one."""
         for record in records:
             headers = _headers_of(record)
             if TRACE_HEADER in headers:

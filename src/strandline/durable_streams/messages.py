@@ -9,15 +9,15 @@ from strandline.durable_streams.writers import MESSAGE_KIND
 from strandline.values import RECORD_BYTES_MAX, REQUEST_RECORDS_MAX, Event, InvalidError
 
 ARRAY_BYTES_MAX: Final = 4 * 1024 * 1024
-"""How large an array of messages may be: one of numbers takes a hundred times as much memory."""
+"""The maximum size of an array of messages: numbers take a hundred times as much memory."""
 
 _decode_raw = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
 def messages_of(body: bytes, *, is_json: bool, may_be_empty: bool = False) -> list[bytes]:
-    """Return the messages in a body: of JSON, each element of an array, and else the one value.
+    """Return the messages in a body: the elements of a JSON array, or else the one value.
 
-    InvalidError for invalid JSON, and for no message, unless `may_be_empty`.
+    InvalidError for invalid JSON, and without messages, unless `may_be_empty`.
     """
     if not is_json:
         return [body] if body else []
@@ -39,7 +39,7 @@ def messages_of(body: bytes, *, is_json: bool, may_be_empty: bool = False) -> li
     if not parts and not may_be_empty:
         raise InvalidError("an array has a message at least")
     for each in parts:
-        # Whatever another face could not read is refused as it refuses it.
+        # Values that other interfaces could not read are refused with their error.
         Event(MESSAGE_KIND, _decoded(msgspec.json.decode, each))
     return [bytes(each) for each in parts]
 

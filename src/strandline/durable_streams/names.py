@@ -1,7 +1,7 @@
-"""The path of a stream as the name of a topic, and back.
+"""Converts the path of a stream to the name of a topic, and back.
 
-`/` is `..`. What a name of a topic cannot hold is `.-` and two hex digits for each byte of
-UTF-8. All else stays as it is, so that a stream `orders` is the topic `orders`.
+`/` becomes `..`. Characters that a topic name cannot contain become `.-` and two hex digits
+for each byte of UTF-8. All others stay, so that a stream `orders` is the topic `orders`.
 """
 
 import re
@@ -13,14 +13,14 @@ from strandline.values.names import check_no_control
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_-]")
 _AFTER_DOT: Final = re.compile(r"[A-Za-z0-9_]")
 _START: Final = "0.-00"
-"""How a name begins whose first character could not be the first of a name."""
+"""The prefix of a name whose first character is not allowed as the first of a name."""
 _PART: Final = re.compile(r"\.\.|(?:\.-[0-9a-f]{2})+|[^.]+|\.", re.DOTALL)
 
 
 def topic_name_of(path: str) -> str:
-    """Return the name of the topic that holds a stream; InvalidError if no stream is there.
+    """Return the name of the topic of a stream; InvalidError if the path is not a stream's.
 
-    Whether it is short enough for a topic is checked as for any other.
+    The length of the name is checked as for any other topic.
     """
     if not path:
         raise InvalidError("a stream has a path, such as /v1/stream/orders")
@@ -34,7 +34,7 @@ def topic_name_of(path: str) -> str:
 
 
 def path_of(name: str) -> str:
-    """Return the path of the stream that a topic holds."""
+    """Return the path of the stream of a topic."""
     found = bytearray()
     for part in _PART.findall(name.removeprefix(_START)):
         if part == "..":

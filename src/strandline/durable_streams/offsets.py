@@ -1,4 +1,4 @@
-"""Places in a stream as clients see them: opaque, and sorted as they are read."""
+"""Offsets of a stream for clients: opaque texts that sort in the order of the messages."""
 
 import re
 from typing import Final
@@ -12,14 +12,14 @@ _FIRST: Final = "0" * 16
 
 
 def shown_offset(position: int) -> str:
-    """Return the offset of a position: how many messages lie before it."""
+    """Return the offset of a position, which is the number of messages before it."""
     return f"{_FIRST}_{position:016d}"
 
 
 def position_of(offset: str) -> int:
-    """Return the position of an offset; InvalidError for what was never one."""
+    """Return the position of an offset; InvalidError if it is not one."""
     if not _OFFSET.fullmatch(offset):
         raise InvalidError("an offset is -1, now, or one that Stream-Next-Offset had", value=offset)
     before, _, position = offset.partition("_")
-    # None that was given out has anything there: such a one lies beyond every end.
+    # No issued offset has other digits there: this one lies beyond every end.
     return int(position) if before == _FIRST else int(before + position)

@@ -1,4 +1,4 @@
-"""What changes of a stream besides its messages: kept in the keyed area of its topic."""
+"""The mutable state of a stream besides its messages, in the keyed area of its topic."""
 
 from typing import Any, Final
 
@@ -17,11 +17,11 @@ _SLACK: Final = 8
 
 
 class StoredLife(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How long a stream lives."""
+    """The expiry of a stream."""
 
     idle_until_us: int | None = None
     is_deleted: bool = False
-    """Whether it is kept for its forks alone."""
+    """Whether it is deleted, and kept only for its forks."""
 
 
 class StreamKeys:
@@ -34,11 +34,11 @@ class StreamKeys:
         self._is_writable = log.mode is Mode.WRITE
 
     def life(self) -> StoredLife:
-        """Return how long the stream lives, as it was stored last."""
+        """Return the stored expiry of the stream."""
         return self._decoded(_LIFE_KEY, StoredLife) or StoredLife()
 
     def put_life(self, **changes: Any) -> StoredLife:
-        """Change how long the stream lives; durable then."""
+        """Change the expiry of the stream; durable when it returns."""
         while True:
             found = self._stored()
             if found is None:
@@ -52,12 +52,12 @@ class StreamKeys:
                 return after
 
     def writers(self) -> bytes | None:
-        """Return what is known of the stream's writers, as it was stored last."""
+        """Return the stored state of the stream's writers."""
         found = self._stored()
         return None if found is None else self._store.get_key(found, _WRITERS_KEY)
 
     def put_writers(self, value: bytes) -> None:
-        """Store what is known of the writers; another process may do so instead."""
+        """Store the state of the writers; another process may do so instead."""
         found = self._stored()
         if found is not None and self._is_writable:
             self._store.put_key(
@@ -65,20 +65,20 @@ class StreamKeys:
             )
 
     def forks(self) -> list[str]:
-        """Return the names of the topics that were to be forks of the stream."""
+        """Return the names of the topics that are, or were about to become, forks of the stream."""
         found = self._stored()
         keys = {} if found is None else self._store.keys(found)
         return [each[len(_FORKS_START) :] for each in keys if each.startswith(_FORKS_START)]
 
     def add_fork(self, name: str) -> None:
-        """Keep the name of a fork that is about to be made."""
+        """Store the name of a fork that is about to be made."""
         found = self._stored()
         if found is not None:
             key = _FORKS_START + name
             self._store.put_key(found, key, b"{}", self._store.get_key(found, key))
 
     def remove_fork(self, name: str) -> None:
-        """Forget a fork."""
+        """Remove the name of a fork."""
         found = self._stored()
         if found is not None:
             self._store.remove_key(found, _FORKS_START + name)
@@ -94,7 +94,7 @@ class StreamKeys:
 
 
 class Lifetime:
-    """Whether a stream has ended by its time, or was deleted. For one thread at a time."""
+    """Whether a stream has expired, or was deleted. For one thread at a time."""
 
     def __init__(
         self,
@@ -115,11 +115,11 @@ class Lifetime:
 
     @property
     def is_deleted(self) -> bool:
-        """Whether it is kept for its forks alone."""
+        """Whether it is deleted, and kept only for its forks."""
         return self._look().is_deleted
 
     def has_ended(self) -> bool:
-        """Whether its time is up."""
+        """Whether it has expired."""
         now_us = self._clock.now_us()
         if self._end_us is not None and now_us >= self._end_us:
             return True
@@ -130,10 +130,10 @@ class Lifetime:
         return now_us >= self._idle_until_us
 
     def touch(self) -> None:
-        """Have it live on, as it is used now.
+        """Extend its expiry, because it is used now.
 
-        A time somewhat later is stored, so that not every use has to be: after a restart a
-        stream lives up to an eighth longer, and never shorter.
+        A somewhat later time is stored, so that not every use has to be stored: after a
+        restart a stream expires up to an eighth later, and never earlier.
         """
         if self._ttl_us is None:
             return
@@ -143,7 +143,7 @@ class Lifetime:
             self._stored = self._keys.put_life(idle_until_us=later_us)
 
     def delete(self) -> None:
-        """Have it be kept for its forks alone."""
+        """Mark it as deleted, and keep it for its forks."""
         self._stored = self._keys.put_life(is_deleted=True)
 
     def _look(self) -> StoredLife:
@@ -154,7 +154,7 @@ class Lifetime:
         return self._stored
 
     def _take(self, stored: StoredLife) -> None:
-        # What this server has stored itself is later than what it knows.
+        # The time that this server has stored is later than the one that it has read.
         if stored.idle_until_us is not None and stored != self._stored:
             self._idle_until_us = max(self._idle_until_us, stored.idle_until_us)
         self._stored = stored

@@ -1,4 +1,4 @@
-"""One stream over its topic: where it ends, who has written it, and what it holds."""
+"""One stream over its topic: its end, its writers, and its messages."""
 
 import threading
 from collections.abc import Iterator
@@ -27,9 +27,9 @@ from strandline.values import (
 )
 
 _SNAPSHOT_RECORDS: Final = 1000
-"""After how many records what is known of writers is stored, so that a start reads few."""
+"""After this many records the state of writers is stored, so that a start reads few."""
 _LINEAGE_MAX: Final = 64
-"""How many streams lie above each other at most."""
+"""The maximum depth of forks."""
 
 
 class StreamPage(NamedTuple):
@@ -39,11 +39,11 @@ class StreamPage(NamedTuple):
     next: int
     tail: int
     is_closed: bool
-    """Whether the stream is closed, and the page has all that was left of it."""
+    """Whether the stream is closed, and the page has its last messages."""
 
     @property
     def is_up_to_date(self) -> bool:
-        """Whether there was nothing more."""
+        """Whether the page reaches the current end."""
         return self.next >= self.tail
 
 
@@ -53,7 +53,7 @@ class _WriterSnapshot(msgspec.Struct):
 
 
 class DurableStream:
-    """A stream that a log holds. Any thread may use it."""
+    """A stream in a log. Any thread may use it."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class DurableStream:
                 f"streams are forked at most {_LINEAGE_MAX} deep", stream=found.topic.name
             )
         self.base: Final = 0 if settings.fork is None else settings.fork.base
-        """How many messages are the source's."""
+        """How many messages belong to the source."""
         self.keys: Final = StreamKeys(log, found.topic)
         clock = parts_of(log).clock
         self.lifetime: Final = Lifetime(
@@ -86,7 +86,7 @@ class DurableStream:
     # --- its end, and its writers ---
 
     def state(self) -> WriterState:
-        """Return what its records say, up to its present end. To be read, not changed."""
+        """Return the state of its writers at its current end. Must not be modified."""
         with self._lock:
             high = self._log.marks(self.topic, 0).high
             if not self._is_loaded or high < self._state.end:
@@ -99,25 +99,25 @@ class DurableStream:
 
     @property
     def is_made(self) -> bool:
-        """Whether all is there that it was created with."""
+        """Whether everything with which it was created is stored."""
         return not self.settings.has_beginning or self._log.marks(self.topic, 0).high > 0
 
     def tail(self) -> int:
-        """Return the position at which its messages end."""
+        """Return the end of its messages."""
         return self.base + self.state().tail
 
     def is_closed(self) -> bool:
-        """Whether no message will follow."""
+        """Whether it is closed."""
         return self.state().is_closed
 
     def beginning(self) -> int:
-        """Return the position of its first message that is kept."""
+        """Return the position of its first stored message."""
         if self.source is not None and self.base:
             return min(self.source.beginning(), self.base)
         return self.base + self._log.marks(self.topic, 0).low
 
     def _load(self) -> None:
-        """Begin with what was stored, if the log still has what it was made from."""
+        """Begin with the stored state, if the log still has the records before it."""
         state = WriterState(end=self._log.marks(self.topic, 0).low)
         raw = self.keys.writers()
         if raw is not None:
@@ -126,7 +126,7 @@ class DurableStream:
                 end = self._log.resolve(Position.from_json(snapshot.position.encode()))
                 state = snapshot.state if end == snapshot.state.end else state
             except (StrandlineError, msgspec.MsgspecError):
-                # Lost, trimmed or damaged: the records that are there say what is known.
+                # Lost, trimmed or damaged: compute the state from the existing records.
                 pass
         self._state, self._stored_end, self._is_loaded = state, state.end, True
 
@@ -137,12 +137,12 @@ class DurableStream:
         position = self._log.position(self.topic, 0, self._state.end).to_json().decode()
         self.keys.put_writers(msgspec.json.encode(_WriterSnapshot(position, self._state)))
 
-    # --- what to append ---
+    # --- values to append ---
 
     def values(
         self, messages: list[bytes], mark: AppendMark
     ) -> tuple[list[Value], list[str | None] | None]:
-        """Return messages as values of the topic, the last with the mark, and their keys."""
+        """Return messages as values of the topic, the last one with the mark, and their keys."""
         if not messages:
             messages, mark = [b"null" if self.settings.is_json else b""], _emptied(mark)
         if self.settings.is_json:
@@ -157,7 +157,7 @@ class DurableStream:
     # --- reading ---
 
     def read(self, start: int, records_max: int, bytes_max: int) -> StreamPage:
-        """Return messages from a position on; TrimmedError if they are gone."""
+        """Return messages from a position on; TrimmedError if they were removed."""
         state = self.state()
         tail, is_closed = self.base + state.tail, state.is_closed
         if start > tail:
@@ -179,7 +179,7 @@ class DurableStream:
         return page.messages[0] if page.messages else None
 
     def records(self, start: int, end: int, records_max: int, bytes_max: int) -> Iterator[Record]:
-        """Yield the records between two positions, the source's among them."""
+        """Yield the records between two positions, including the source's."""
         count = 0
         if start < self.base:
             source = self._living_source()
@@ -202,7 +202,7 @@ class DurableStream:
 
     def _living_source(self) -> "DurableStream":
         if self.source is None:
-            # The topic that it was forked from was dropped by another face.
+            # The topic of its source was dropped through another interface.
             raise TrimmedError(self.base, stream=self.topic.name)
         return self.source
 

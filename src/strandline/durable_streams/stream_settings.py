@@ -1,4 +1,4 @@
-"""What a stream was created with: kept with the settings of its topic."""
+"""The settings of a stream, stored with the settings of its topic."""
 
 import re
 from collections.abc import Mapping
@@ -20,26 +20,26 @@ _WHOLE: Final = re.compile(r"0|[1-9][0-9]{0,9}")
 
 
 class ForkPoint(msgspec.Struct, frozen=True):
-    """Where a stream left another."""
+    """The point at which a stream was forked."""
 
     topic_id: str
     name: str
     """The name of the source's topic."""
     base: int
-    """How many messages of the source are the fork's as well."""
+    """How many messages of the source belong to the fork, too."""
     offset: str | None
-    """Where it was asked to leave; None for the source's end at that time."""
+    """The requested offset of the fork; None for the source's end at that time."""
     sub_offset: int
 
 
 class StreamSettings(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a stream was created with."""
+    """The settings with which a stream was created."""
 
     content_type: str
     ttl_s: int | None = None
     expires_at: str | None = None
     has_beginning: bool = False
-    """Whether it was made with messages, or closed: until these are there, it is not made."""
+    """Whether it was created with messages, or closed: it is complete once these are stored."""
     fork: ForkPoint | None = None
 
     @property
@@ -49,7 +49,7 @@ class StreamSettings(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def is_json(self) -> bool:
-        """Whether messages are JSON values, and bodies may have several."""
+        """Whether messages are JSON values, and bodies may contain several."""
         return self.media == JSON_TYPE
 
     @property
@@ -59,21 +59,21 @@ class StreamSettings(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def expires_at_us(self) -> int | None:
-        """When it ends, whatever happens."""
+        """When it expires, regardless of its use."""
         return None if self.expires_at is None else time_us(self.expires_at)
 
     @property
     def may_end(self) -> bool:
-        """Whether it ends by itself some time."""
+        """Whether it expires."""
         return self.ttl_s is not None or self.expires_at is not None
 
     @property
     def value_kind(self) -> ValueKind:
-        """What its topic holds."""
+        """The kind of values of its topic."""
         return ValueKind.EVENT if self.is_json else ValueKind.BYTES
 
     def is_same(self, other: "StreamSettings") -> bool:
-        """Whether two requests to create a stream mean the same."""
+        """Whether two requests to create a stream are equivalent."""
         mine, theirs = self.fork, other.fork
         if (mine is None) != (theirs is None):
             return False
@@ -88,18 +88,18 @@ class StreamSettings(msgspec.Struct, frozen=True, omit_defaults=True):
         )
 
     def metadata(self) -> dict[str, str]:
-        """Return what is kept with the topic."""
+        """Return the metadata of the topic."""
         return {METADATA_KEY: msgspec.json.encode(self).decode()}
 
 
 def settings_of(topic: TopicSettings) -> StreamSettings:
-    """Return the settings of a topic's stream: of one that was made as a topic, the usual ones.
+    """Return the settings of a topic's stream; defaults, if it was created as a topic.
 
-    InvalidError for a topic that is no stream.
+    InvalidError for a topic that is not a stream.
     """
     if topic.partitions != 1:
         raise InvalidError(
-            "a topic of several partitions is no stream, read it under /v1/topics",
+            "a topic of several partitions is not a stream, read it under /v1/topics",
             partitions=topic.partitions,
         )
     stored = dict(topic.metadata).get(METADATA_KEY)
@@ -111,16 +111,16 @@ def settings_of(topic: TopicSettings) -> StreamSettings:
                 "the settings of this stream cannot be read", file=METADATA_KEY, position=0
             ) from error
     if topic.value_kind is ValueKind.BATCH:
-        raise InvalidError("a topic of batches is no stream, read it under /v1/topics")
+        raise InvalidError("a topic of batches is not a stream, read it under /v1/topics")
     return StreamSettings(JSON_TYPE if topic.value_kind is ValueKind.EVENT else BYTES_TYPE)
 
 
 def asked_settings(
     headers: Mapping[str, str], source: StreamSettings | None = None, fork: ForkPoint | None = None
 ) -> StreamSettings:
-    """Return what the headers of a request to create a stream ask for.
+    """Return the settings in the headers of a request to create a stream.
 
-    A fork has of its source what they do not name.
+    A fork inherits the settings that they do not name.
     """
     ttl, expires_at = headers.get("stream-ttl"), headers.get("stream-expires-at")
     if ttl is not None and expires_at is not None:
@@ -136,7 +136,7 @@ def asked_settings(
 
 
 def asked_fork(source: Topic, headers: Mapping[str, str]) -> ForkPoint:
-    """Return where a request asks to leave the source; the table finds out where that is."""
+    """Return the fork point of a request; the table resolves it."""
     offset = headers.get("stream-fork-offset")
     if offset is not None:
         position_of(offset)
@@ -147,7 +147,7 @@ def asked_fork(source: Topic, headers: Mapping[str, str]) -> ForkPoint:
 def check_content_type(text: str) -> str:
     """Return a content type; InvalidError for anything else."""
     if len(text) > _TYPE_CHARS_MAX or not _CONTENT_TYPE.fullmatch(text):
-        raise InvalidError("this is no content type, such as application/json", value=text)
+        raise InvalidError("this is not a content type, such as application/json", value=text)
     return text
 
 
@@ -164,12 +164,12 @@ def whole_number(name: str, text: str) -> int:
 
 
 def is_true(text: str | None) -> bool:
-    """Whether a header says `true`; all else stands for nothing."""
+    """Whether a header is `true`; other values are ignored."""
     return text is not None and text.strip().lower() == "true"
 
 
 def time_us(text: str) -> int:
-    """Return the moment that a header names; InvalidError for anything else."""
+    """Return the time in a header; InvalidError for anything else."""
     try:
         return us_from_datetime(datetime.fromisoformat(text))
     except (ValueError, InvalidError) as error:

@@ -1,4 +1,4 @@
-"""The streams of a log: made, found, appended to and deleted. For one event loop."""
+"""The streams of a log: creates, finds, appends and deletes. For one event loop."""
 
 import asyncio
 import contextlib
@@ -30,7 +30,7 @@ class StreamOutcome(NamedTuple):
     tail: int
     is_closed: bool
     producer: SeenProducer | None
-    """How far the producer is, if the append has one that is known."""
+    """The progress of the producer, if the append has a known one."""
 
 
 class Made(NamedTuple):
@@ -43,7 +43,7 @@ class Made(NamedTuple):
 
 
 class NotSameError(Exception):
-    """There is a stream of this name that was created with something else, or is kept for forks."""
+    """A stream of this name exists with other settings, or is kept for its forks."""
 
 
 class StreamTable:
@@ -54,14 +54,14 @@ class StreamTable:
         self._clock: Clock = parts_of(log.blocking).clock
         self._known: OrderedDict[UUID, DurableStream] = OrderedDict()
         self._turns: WeakValueDictionary[UUID, asyncio.Lock] = WeakValueDictionary()
-        #: Streams are made and removed one at a time.
+        #: Streams are created and removed one at a time.
         self._making = asyncio.Lock()
         self._swept_at = float("-inf")
 
     async def open(self, topic: Topic) -> DurableStream:
-        """Return the stream of a topic, which may be one that was deleted or is not made.
+        """Return the stream of a topic, also if it was deleted or is not completely created.
 
-        InvalidError, as for a topic that is not there, once its time is up.
+        InvalidError, as for an unknown topic, once it has expired.
         """
         stream = self._known.get(topic.id)
         if stream is None:
@@ -82,14 +82,14 @@ class StreamTable:
     async def append(
         self, stream: DurableStream, messages: list[bytes], mark: AppendMark, **terms: object
     ) -> StreamOutcome:
-        """Append messages as one, or find that this has happened, or why it must not."""
+        """Append messages atomically; return that, or that it is a repeat, or why it is refused."""
         turn = self._turns.setdefault(stream.topic.id, asyncio.Lock())
         values, keys = stream.values(messages, mark)
         asked = mark if messages else AppendMark(mark.producer, mark.stream_seq, mark.closes, True)
         async with turn:
             while True:
                 state = await in_thread(stream.state)
-                # Before the decision: what came in between makes the append fail.
+                # Read before the decision: an append in between makes this one fail.
                 end = state.end
                 decision = state.decide(asked)
                 if decision is not WriterDecision.NEW:
@@ -117,9 +117,9 @@ class StreamTable:
         source: DurableStream | None = None,
         closes: bool = False,
     ) -> Made:
-        """Return the stream of this name, made if there is none; NotSameError if it is another.
+        """Return the stream of this name, created if necessary; NotSameError if it differs.
 
-        With a source it is a fork of that, which begins where `asked.fork` says.
+        With a source it is a fork of that, which begins at `asked.fork`.
         """
         await self._sweep_sometimes()
         async with self._making:
@@ -132,7 +132,7 @@ class StreamTable:
             return await self._make(name, tenant, asked, messages, closes=closes)
 
     async def delete(self, stream: DurableStream) -> None:
-        """Remove a stream, or keep it for its forks alone."""
+        """Remove a stream, or keep it only for its forks."""
         async with self._making:
             await in_thread(self._remove, stream)
 
@@ -176,7 +176,7 @@ class StreamTable:
             raise NotSameError from None
 
     def _find(self, name: str, tenant: Tenant | None) -> DurableStream | None:
-        """Return the stream of this name; one that has ended, or was not made, is removed."""
+        """Return the stream of this name; an expired or incomplete one is removed."""
         try:
             topic = self._blocking.topic(name, tenant=tenant)
         except InvalidError:
@@ -210,7 +210,7 @@ class StreamTable:
         return None
 
     def _end(self, stream: DurableStream) -> None:
-        """Remove a stream whose time is up; it is kept for its forks alone if it has some."""
+        """Remove an expired stream; if it has forks, it is kept for them."""
         if not stream.lifetime.is_deleted:
             self._remove(stream)
 
@@ -237,7 +237,7 @@ class StreamTable:
         return False
 
     async def _sweep_sometimes(self) -> None:
-        """Remove streams whose time is up, though no one asks for them."""
+        """Remove expired streams without a request for them."""
         now = self._clock.monotonic()
         if now - self._swept_at >= _SWEEP_S:
             self._swept_at = now
@@ -248,7 +248,7 @@ class StreamTable:
         log = self._blocking
         for tenant in (None, *log.tenants()):
             for topic in log.topics(tenant=tenant):
-                # One that is no stream, or was dropped meanwhile, has no end.
+                # A topic that is not a stream, or was dropped meanwhile, does not expire.
                 with contextlib.suppress(InvalidError):
                     if settings_of(log.describe_topic(topic).settings).may_end:
                         stream = self._known.get(topic.id) or self._load(topic)
@@ -261,9 +261,9 @@ class StreamTable:
 
 
 def forked(source: DurableStream, asked: StreamSettings) -> tuple[StreamSettings, list[bytes]]:
-    """Return what a fork is made with, and what it has of a message that is cut in two.
+    """Return the settings of a fork, and its part of a message that is cut in two.
 
-    NotSameError for a source that is kept for its forks alone, or has another type.
+    NotSameError for a source that is kept only for its forks, or has another type.
     """
     fork = asked.fork
     assert fork is not None

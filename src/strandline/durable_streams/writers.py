@@ -1,9 +1,9 @@
-"""Who has appended to a stream, and how far: what its records say, put together.
+"""The state of a stream's writers, computed from its records.
 
-The last record of every append has a mark with what its writer said: producer, epoch and
-sequence, the sequence of the stream, and whether the stream was closed by it. So an append and
-what is known of its writer are stored together or not at all, and any process that reads the
-records computes the same state. See design 0118.
+The last record of every append has a mark with the writer's headers: producer, epoch and
+sequence, the sequence of the stream, and whether it closed the stream. So an append and the
+state of its writer are stored together or not at all, and any process that reads the records
+computes the same state. See design 0118.
 """
 
 from enum import Enum
@@ -17,15 +17,15 @@ from strandline.values.names import RESERVED_PREFIX, check_producer_name
 MESSAGE_KIND: Final = "message"
 CLOSED_KIND: Final = "stream.closed"
 MARK_HEADER: Final = f"{RESERVED_PREFIX}stream"
-"""The header of an event that has the mark of an append."""
+"""The event header with the mark of an append."""
 _KEY_START: Final = f"{MARK_HEADER} "
-"""How the key of bytes begins that has the mark of an append."""
+"""The prefix of the key of bytes with the mark of an append."""
 PRODUCERS_MAX: Final = 10_000
-"""How many producers a stream remembers: those that were seen last."""
+"""How many producers a stream remembers: the most recent ones."""
 _AGE_US: Final = IDENTITY_AGE_S * 1_000_000
 _STREAM_SEQ_CHARS_MAX: Final = 200
 SAFE_INT_MAX: Final = 2**53 - 1
-"""The largest whole number that JavaScript has for certain."""
+"""The largest whole number that JavaScript represents exactly."""
 
 
 class ProducerMark(msgspec.Struct, frozen=True, array_like=True):
@@ -36,22 +36,22 @@ class ProducerMark(msgspec.Struct, frozen=True, array_like=True):
     seq: int
 
     def check(self) -> Self:
-        """Return it; InvalidError if no producer may have this name."""
+        """Return the append; InvalidError if no producer may have this name."""
         check_producer_name(self.name)
         return self
 
 
 class AppendMark(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What is stored with the last record of an append, besides the message."""
+    """Data that is stored with the last message of an append."""
 
     producer: ProducerMark | None = None
     stream_seq: str | None = None
     closes: bool = False
     is_empty: bool = False
-    """Whether the record is no message, and says only that the stream was closed."""
+    """Whether the record is not a message, and only closes the stream."""
 
     def check(self) -> Self:
-        """Return it; InvalidError if it cannot be kept."""
+        """Return the mark; InvalidError if it cannot be stored."""
         if self.producer is not None:
             self.producer.check()
         if self.stream_seq is not None and not 0 < len(self.stream_seq) <= _STREAM_SEQ_CHARS_MAX:
@@ -72,7 +72,7 @@ class WriterDecision(Enum):
 
 
 class SeenProducer(msgspec.Struct):
-    """How far a producer is."""
+    """The progress of a producer."""
 
     epoch: int
     seq: int
@@ -80,28 +80,28 @@ class SeenProducer(msgspec.Struct):
 
 
 class WriterState(msgspec.Struct):
-    """What the records of a stream before `end` say of their writers."""
+    """The state of the writers of a stream, from its records before `end`."""
 
     end: int = 0
     closed_at: int | None = None
-    """Where the messages end, for good."""
+    """The final end of the messages."""
     closer: ProducerMark | None = None
     stream_seq: str | None = None
     producers: dict[str, SeenProducer] = {}
-    """By name, the one that was seen last at the end."""
+    """By name, ordered by their last append."""
 
     @property
     def tail(self) -> int:
-        """Where the messages end."""
+        """The end of the messages."""
         return self.end if self.closed_at is None else self.closed_at
 
     @property
     def is_closed(self) -> bool:
-        """Whether no message will follow."""
+        """Whether the stream is closed."""
         return self.closed_at is not None
 
     def take(self, record: Record) -> None:
-        """Take the next record into account. What follows the end of a closed stream is none."""
+        """Apply the next record. Records after the end of a closed stream are ignored."""
         mark = mark_of(record)
         self.end = record.offset + 1
         if mark is None or self.is_closed:
@@ -162,7 +162,7 @@ _decode = msgspec.json.Decoder(AppendMark).decode
 
 
 def marked_event(payload: bytes, mark: AppendMark) -> Event:
-    """Return a message of JSON with the mark of its append, if that says anything."""
+    """Return a message of JSON with the mark of its append, if the mark is not empty."""
     kind = CLOSED_KIND if mark.is_empty else MESSAGE_KIND
     headers = b"{}"
     if mark != _NOTHING:
@@ -171,12 +171,12 @@ def marked_event(payload: bytes, mark: AppendMark) -> Event:
 
 
 def mark_key(mark: AppendMark) -> str | None:
-    """Return the key of bytes with the mark of their append; None if it says nothing."""
+    """Return the key of bytes with the mark of their append; None if the mark is empty."""
     return None if mark == _NOTHING else _KEY_START + _encode(mark).decode()
 
 
 def mark_of(record: Record) -> AppendMark | None:
-    """Return the mark that a record has; None for one that another face has appended."""
+    """Return the mark of a record; None if it was appended by another interface."""
     value = record.value
     if isinstance(value, Event):
         text = (
@@ -190,12 +190,12 @@ def mark_of(record: Record) -> AppendMark | None:
     try:
         return _decode(text)
     except msgspec.MsgspecError:
-        # Of no stream's making.
+        # Not made by a stream.
         return None
 
 
 def message_of(record: Record) -> bytes:
-    """Return the bytes of a message, as they were appended."""
+    """Return the appended bytes of a message."""
     value = record.value
     if isinstance(value, Event):
         return value.payload_json

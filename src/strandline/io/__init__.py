@@ -1,7 +1,7 @@
-"""The only door to the file system.
+"""The only module that accesses the file system.
 
-Files are plain descriptors. Errors are those of the operating system, as they
-come: a backend translates them at its own edge.
+Files are plain descriptors. Errors of the operating system are raised unchanged; a store
+translates them.
 """
 
 from strandline.io.file_watcher import FileWatcher

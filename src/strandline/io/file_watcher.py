@@ -10,8 +10,8 @@ from collections.abc import Callable
 from strandline.io.inotify import Inotify, Notice
 from strandline.locks import Signal
 
-#: How often to poll where the system sends no notices: after this time at first, twice
-#: that after each look that finds nothing, and never less often than the second.
+#: How often to poll if the system sends no notifications: at first after this time, twice
+#: that after each poll without a change, and at least once per the second value.
 POLL_MIN_S = 0.001
 POLL_MAX_S = 0.05
 
@@ -21,10 +21,10 @@ _GONE = {errno.ENOENT, errno.ENOTDIR}
 class FileWatcher:
     """Reports to one waiting thread which paths may have changed.
 
-    A path is a file, or a directory with the files in it. Where the system gives no
-    notices, or no more of them, the paths without are reported from time to time.
-    One thread waits at a time; everything else may be called from anywhere, and
-    does nothing in a child of a fork.
+    A path is a file, or a directory with the files in it. If the system sends no
+    notifications for a path, the path is reported from time to time.
+    Only one thread may wait at a time; all other calls may be made from any thread, and
+    have no effect in a child of a fork.
     """
 
     def __init__(self, new_inotify: Callable[[], Inotify] = Inotify) -> None:
@@ -36,13 +36,13 @@ class FileWatcher:
         except OSError:
             self._wait = _TimedWait()
         self._numbers: dict[str, int] = {}
-        # One file may have two paths, and has one number all the same.
+        # One file may have two paths, but has only one number.
         self._paths: dict[int, set[str]] = {}
         self._polled: set[str] = set()
         self._delay_s = POLL_MIN_S
         self._is_waiting = False
         self._is_woken = False
-        #: Whether the last wait left notices unread.
+        #: Whether the last wait left notifications unread.
         self._is_behind = False
         self._is_closed = False
 
@@ -59,9 +59,9 @@ class FileWatcher:
             self._begin(path)
 
     def remove(self, path: str, /) -> None:
-        """Report this path no more; without effect if it is not there."""
+        """Stop reporting this path; no effect if it was not added."""
         if os.getpid() != self._pid:
-            # The notices are shared with the parent, which still needs them.
+            # The notifications are shared with the parent, which still needs them.
             return
         with self._lock:
             self._polled.discard(path)
@@ -69,9 +69,9 @@ class FileWatcher:
                 self._end(path)
 
     def wait(self, timeout_s: float | None = None, /) -> set[str]:
-        """Return the paths that may have changed since the last time, as soon as there are any.
+        """Return the paths that may have changed since the last call, as soon as there are any.
 
-        Returns none when the time is up, when `wake` was called, or for no reason.
+        Returns none after the timeout, after `wake`, or spuriously.
         """
         if self._is_closed:
             self._check_open()
@@ -96,11 +96,11 @@ class FileWatcher:
         return changed
 
     def found(self) -> None:
-        """Report that a path had changed: where there are no notices, look again soon."""
+        """Note that a path had changed: without notifications, poll it again soon."""
         self._delay_s = POLL_MIN_S
 
     def wake(self) -> None:
-        """End the present wait, or the next one if there is none."""
+        """End the current wait, or the next one if there is none."""
         if os.getpid() != self._pid:
             return
         with self._lock:
@@ -108,7 +108,7 @@ class FileWatcher:
                 self._wake()
 
     def close(self) -> None:
-        """Release what it holds; a wait, and what is called next, raises OSError."""
+        """Release the descriptors; a running wait, and later calls, raise OSError."""
         if os.getpid() != self._pid:
             return
         with self._lock:
@@ -116,7 +116,7 @@ class FileWatcher:
                 return
             self._is_closed = True
             if self._is_waiting:
-                # A descriptor must not be closed under a waiting thread: that closes it itself.
+                # A descriptor must not be closed while a thread waits on it: that thread closes it.
                 self._wait.wake()
             else:
                 self._wait.close()
@@ -133,7 +133,7 @@ class FileWatcher:
             self._wait.wake()
 
     def _changed_paths(self, *, has_notices: bool) -> set[str]:
-        """Return what a wait found. A woken thread has work: the rest can wait once."""
+        """Return the result of a wait. A woken thread has work: the rest can wait once."""
         if self._is_closed:
             self._wait.close()
             return set()
@@ -150,19 +150,19 @@ class FileWatcher:
         except OSError as error:
             if error.errno in _GONE:
                 raise
-            # There are no more to be had, or not here.
+            # No more watches are available, or not for this path.
             number = None
         if number is None:
             self._poll(path)
         else:
-            # In this order: an interrupt in between has added nothing.
+            # In this order, so that an interrupt in between has added nothing.
             self._paths.setdefault(number, set()).add(path)
             self._numbers[path] = number
 
     def _poll(self, path: str) -> None:
         self._polled.add(path)
         self._delay_s = POLL_MIN_S
-        # A wait without a time limit has to be woken, as there is one now.
+        # A wait without a timeout has to be woken, because there is a time limit now.
         self._wake()
 
     def _end(self, path: str) -> None:
@@ -194,7 +194,7 @@ class FileWatcher:
 
 
 class _NotifiedWait:
-    """A wait that a notice ends."""
+    """A wait that is ended by notifications."""
 
     def __init__(self, inotify: Inotify) -> None:
         self._inotify = inotify
@@ -211,7 +211,7 @@ class _NotifiedWait:
         self._poll.register(self._waker, select.POLLIN)
 
     def block(self, timeout_s: float | None) -> bool:
-        """Return whether there are notices."""
+        """Return whether there are notifications."""
         has_notices = False
         for fd, _ in self._poll.poll(None if timeout_s is None else timeout_s * 1000):
             has_notices |= fd != self._waker
@@ -221,7 +221,7 @@ class _NotifiedWait:
         os.eventfd_write(self._waker, 1)
 
     def calm(self) -> None:
-        """Take back what `wake` did."""
+        """Reset `wake`."""
         os.eventfd_read(self._waker)
 
     def close(self) -> None:
@@ -230,7 +230,7 @@ class _NotifiedWait:
 
 
 class _TimedWait:
-    """A wait without notices, and without a descriptor: these may have run out."""
+    """A wait without notifications and without a descriptor, because these may have run out."""
 
     def __init__(self) -> None:
         self._woken = Signal()

@@ -1,4 +1,4 @@
-"""Files as the operating system has them."""
+"""Files of the operating system."""
 
 import contextlib
 import ctypes
@@ -27,24 +27,24 @@ Buffer = bytes | bytearray | memoryview
 
 @dataclass(frozen=True, slots=True)
 class FileStatus:
-    """Which file this is (device and inode: equal for the same file only), and how large."""
+    """The identity of a file (device and inode: equal only for the same file), and its size."""
 
     device: int
     inode: int
     size: int
     is_directory: bool
     is_link: bool
-    #: When the file was last changed in any way, in nanoseconds: a copy has another one,
-    #: even where it got a number that was free again.
+    #: When the file was last changed in any way, in nanoseconds: a copy has another value,
+    #: even if it got a reused inode number.
     changed_ns: int
 
 
 class Io(Protocol):
-    """What a file log needs of a file system.
+    """The file system calls of a file log.
 
-    The last part of a path is never followed if it is a symbolic link: one planted
-    in a data directory is refused with an OSError. All methods may be called from
-    any thread.
+    If the last part of a path is a symbolic link, it is not followed but refused with an
+    OSError: it may have been planted in a data directory. All methods may be called
+    from any thread.
     """
 
     def open(self, path: str, mode: OpenMode, /) -> int:
@@ -54,22 +54,22 @@ class Io(Protocol):
         """Close the descriptor; it is closed even when this raises."""
 
     def pread(self, fd: int, length: int, offset: int, /) -> bytes:
-        """Return `length` bytes at `offset`; fewer only where the file ends."""
+        """Return `length` bytes at `offset`; fewer only at the end of the file."""
 
     def pwrite(self, fd: int, data: Buffer, offset: int, /) -> None:
-        """Write all of `data` at `offset`; if it raises, any part may be written."""
+        """Write all of `data` at `offset`; if this raises, any part may have been written."""
 
     def uncache(self, fd: int, length: int, offset: int, /) -> None:
-        """Let the system keep `length` bytes at `offset` in memory no longer.
+        """Allow the system to drop `length` bytes at `offset` from its page cache.
 
-        A hint, for what is durable and is not read again: nothing changes but what is cached.
+        A hint, for durable data that is not read again; it affects only the cache.
         """
 
     def preallocate(self, fd: int, length: int, /) -> bool:
         """Make the file at least `length` bytes long, zeros at the end.
 
-        Return whether the file system has reserved the space: writes below `length` then need
-        no more.
+        Return whether the file system has reserved the space, so that writes below `length`
+        need no more.
         """
 
     def truncate(self, fd: int, length: int, /) -> None:
@@ -89,7 +89,7 @@ class Io(Protocol):
         """Return once the names in the directory survive power loss."""
 
     def replace(self, source: str, target: str, /) -> None:
-        """Rename `source` to `target`, atomically, in place of what was there."""
+        """Rename `source` to `target`, atomically, and replace an existing file."""
 
     def link(self, source: str, target: str, /) -> None:
         """Give the file `source` a second name; an OSError if `target` is there.
@@ -101,7 +101,7 @@ class Io(Protocol):
         """Remove a file's name."""
 
     def mkdir(self, path: str, /) -> None:
-        """Make one directory; its parent must exist, and it must not."""
+        """Make one directory; its parent must exist, and the directory must not."""
 
     def rmdir(self, path: str, /) -> None:
         """Remove an empty directory."""
@@ -116,26 +116,26 @@ class Io(Protocol):
         """Return the status of a path or of a descriptor."""
 
     def identity(self, target: str | int, /) -> tuple[int, int]:
-        """Return the device and inode of `stat`, at less cost."""
+        """Return the device and inode of `stat`, at lower cost."""
 
     def try_lock(self, fd: int, /) -> bool:
         """Take the exclusive lock on the file, or return False if another has it.
 
-        The lock holds against every other open of the file, in this process too,
-        is shared with children of a fork, and ends when the file is closed by all.
+        The lock excludes every other open file description of the file, also in this process,
+        is shared with children of a fork, and ends when all of them have closed the file.
         """
 
     def unlock(self, fd: int, /) -> None:
         """Release the lock."""
 
     def file_watcher(self) -> FileWatcher:
-        """Return a watcher of files; to be closed by the caller."""
+        """Return a watcher of files; the caller closes it."""
 
     def boot_id(self) -> bytes:
         """Return 8 bytes that are the same for as long as the machine is up.
 
-        As long as they stay the same, what was written can be read, synced or not.
-        Raises OSError where the system does not provide it.
+        While they stay the same, written data can be read, whether it was synced or not.
+        Raises OSError if the system does not provide them.
         """
 
 
@@ -147,9 +147,9 @@ _FLAGS: dict[OpenMode, int] = {
 }
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _CANNOT_ALLOCATE = {errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS}
-#: A write of so much is begun to be stored at once (design 0134).
+#: For a write of this size, writeback is started at once (design 0134).
 _WRITEBACK_BYTES = 3 << 20
-#: What smaller writes than this have come to is begun at each step of the file.
+#: For smaller writes, writeback is started after each such step of the file.
 _SMALL_BYTES = 1 << 20
 _STEP_BYTES = 4 << 20
 _BOOT_ID_BYTES = 8
@@ -157,7 +157,7 @@ _BOOT_ID_TEXT_MAX = 64
 
 
 class SystemIo:
-    """The operating system's files. What is hot is the system call itself."""
+    """The operating system's files. Most time is spent in the system call itself."""
 
     close: Final = staticmethod(os.close)
     pread: Final = staticmethod(os.pread)
@@ -218,7 +218,7 @@ class SystemIo:
             rest = memoryview(data).cast("B")[written:]
             self._pwrite_rest(fd, rest, offset + written)
         if IS_COMPILED and written >= _WRITEBACK_BYTES:
-            # The disk works while the next piece is made, and a sync finds little left.
+            # The disk writes while the next data is prepared, so that a later sync is short.
             start_writeback(fd, offset, len(data))
         elif IS_COMPILED and written < _SMALL_BYTES:
             end, begun = offset + written, offset // _STEP_BYTES * _STEP_BYTES
@@ -307,7 +307,7 @@ class SystemIo:
 if sys.platform == "darwin":
 
     def _boot_text() -> bytes:
-        # Not kern.boottime, which moves when the wall clock is set.
+        # Not kern.boottime, which changes when the wall clock is set.
         libc = ctypes.CDLL(None, use_errno=True)
         text = ctypes.create_string_buffer(_BOOT_ID_TEXT_MAX)
         size = ctypes.c_size_t(len(text))
@@ -328,7 +328,7 @@ else:
 def replace_file(
     io: Io, path: str, content: Buffer, *, unique: str, check: Callable[[], None] | None = None
 ) -> None:
-    """Put `content` at `path`, durably and atomically. As `place_file`, and durable then.
+    """Put `content` at `path`, atomically. As `place_file`, and durable when it returns.
 
     An error from syncing the directory leaves the new content in place, not yet durable.
     """
@@ -341,9 +341,9 @@ def place_file(
 ) -> None:
     """Put `content` at `path`, atomically, to be made durable by `sync_directory`.
 
-    `check` is called when nothing but the renaming is left, and may raise. Whatever is
-    true then of the directory is true of the one that is changed: the temporary file
-    is not in any other.
+    `check` is called right before the renaming, and may raise. What it finds true of the
+    directory is true of the directory that is changed, because the temporary file is in
+    the same one.
 
     After a crash at any moment, `path` holds the old content or the new, whole.
     `unique` is text that no other call uses, such as a fresh id: it names the
@@ -361,7 +361,7 @@ def place_file(
             check()
         io.replace(temporary, path)
     except BaseException:
-        # The first error is the one to report; what is left is a stray .tmp file.
+        # The first error is reported; a stray .tmp file may remain.
         with contextlib.suppress(OSError):
             io.unlink(temporary)
         raise

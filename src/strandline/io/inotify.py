@@ -1,4 +1,4 @@
-"""Linux's notices of changed files."""
+"""Linux's notifications of changed files."""
 
 import ctypes
 import errno
@@ -19,7 +19,7 @@ _OVERFLOW = 0x4000
 _DONT_FOLLOW = 0x2000000
 
 _CONTENT = _MODIFY | _MOVED_FROM | _MOVED_TO | _CREATE | _DELETE
-# A file that a process has open loses its name with a change of attributes alone.
+# When an open file loses its name, only a change of attributes is reported.
 _PLACE = _ATTRIBUTES | _DELETE_SELF | _MOVE_SELF
 _MASK = _CONTENT | _PLACE | _DONT_FOLLOW
 
@@ -28,11 +28,11 @@ _READ_BYTES = 4096
 
 
 Notice = tuple[int, bool]
-"""One change: the number of the watch, and whether its path may be another file by now."""
+"""One change: the number of the watch, and whether its path may refer to another file now."""
 
 
 class Inotify:
-    """One inotify instance. Raises OSError where the system has none to give."""
+    """One inotify instance. Raises OSError if the system cannot create one."""
 
     def __init__(self) -> None:
         self._libc = ctypes.CDLL(None, use_errno=True)
@@ -41,15 +41,15 @@ class Inotify:
         self.fd: Final = self._checked(self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))
 
     def add(self, path: str) -> int:
-        """Watch a path and return the number of the watch: the same for the same file."""
+        """Watch a path and return the number of the watch, which is the same for the same file."""
         return self._checked(self._libc.inotify_add_watch(self.fd, os.fsencode(path), _MASK), path)
 
     def remove(self, number: int) -> None:
-        """End a watch; one that has ended by itself is no error."""
+        """End a watch; no error if it has already ended by itself."""
         self._libc.inotify_rm_watch(self.fd, number)
 
     def read(self) -> list[Notice] | None:
-        """Return the notices that are there, or None if some were lost. Does not wait."""
+        """Return the pending notifications, or None if some were lost. Does not wait."""
         try:
             content = os.read(self.fd, _READ_BYTES)
         except BlockingIOError:
@@ -60,7 +60,7 @@ class Inotify:
             number, mask, _, name_bytes = _EVENT.unpack_from(content, at)
             if mask & _OVERFLOW:
                 return None
-            # Of what lies in a watched directory there is a name.
+            # For a file in a watched directory there is a name.
             notices.append((number, not name_bytes and bool(mask & (_PLACE | _IGNORED))))
             at += _EVENT.size + name_bytes
         return notices

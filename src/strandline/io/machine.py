@@ -1,4 +1,4 @@
-"""What the system knows of the directory where files are kept."""
+"""Information of the system about directories and file systems."""
 
 import errno
 import functools
@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 _MOUNTS = "/proc/self/mounts"
 _INOTIFY = "/proc/sys/fs/inotify"
-#: All keep one copy of a page for all processes; network and user-space file systems may not.
+#: All have one copy of a page for all processes; network and user-space file systems may not.
 _SHARED_MEMORY = frozenset(
     {"bcachefs", "btrfs", "ext2", "ext3", "ext4", "f2fs", "overlay", "ramfs", "tmpfs", "xfs", "zfs"}
 )
 
-#: The name of a socket has about a hundred bytes at most.
+#: The path of a socket is limited to about a hundred bytes.
 _SOCKET_PLACE_MAX = 60
 
 
@@ -21,13 +21,13 @@ class FileSystem(NamedTuple):
     """The file system of a path."""
 
     kind: str | None
-    """Such as `ext4`; None where the system does not provide it."""
+    """Such as `ext4`; None if the system does not provide it."""
     free_bytes: int
     is_writable: bool
 
 
 class InotifyLimits(NamedTuple):
-    """How many files may be watched, by everything that a user runs."""
+    """The limits of watched files, for all processes of a user."""
 
     watches: int
     instances: int
@@ -36,13 +36,13 @@ class InotifyLimits(NamedTuple):
 def real_path(path: str) -> str:
     """Return the absolute path without a symbolic link in it.
 
-    For what a user names. Below it a link is not followed, see `Io`.
+    For paths given by a user. Links below it are not followed, see `Io`.
     """
     return os.path.realpath(path)
 
 
 def real_parent(path: str) -> str:
-    """Return the absolute path whose last part alone may be a symbolic link."""
+    """Return the absolute path, in which only the last part may be a symbolic link."""
     parent, name = os.path.split(os.path.abspath(path))
     return os.path.join(os.path.realpath(parent), name)
 
@@ -53,7 +53,7 @@ def may_write_in(directory: str) -> bool:
 
 
 def refusal_of(path: str) -> OSError | None:
-    """Return what the system says to a process that may not use a file, or make some beside it."""
+    """Return the system's error if the process may not use a file, or create files beside it."""
     if os.path.exists(path) and not os.access(path, os.R_OK):
         return _refusal(errno.EACCES, path)
     directory = os.path.dirname(path) or "."
@@ -68,7 +68,7 @@ def _refusal(number: int, path: str) -> OSError:
 
 
 def file_system_of(path: str) -> FileSystem:
-    """Return what is known of the file system at `path`, or where it would be made."""
+    """Return information about the file system of `path`, or of its nearest existing parent."""
     there = os.path.realpath(path)
     while not os.path.exists(there):
         there = os.path.dirname(there)
@@ -77,9 +77,9 @@ def file_system_of(path: str) -> FileSystem:
 
 
 def has_shared_memory(path: str) -> bool:
-    """Whether processes that map a file there, and those that read and write it, see one content.
+    """Whether memory maps of a file, and reads and writes of it, see the same content.
 
-    True only of file systems of which it is known.
+    True only for file systems for which this is known.
     """
     return _kind_by_device(os.stat(path).st_dev, path) in _SHARED_MEMORY
 
@@ -90,7 +90,7 @@ def _kind_by_device(_device: int, path: str) -> str | None:
 
 
 def inotify_limits() -> InotifyLimits | None:
-    """Return the limits; None where there is no inotify."""
+    """Return the limits; None without inotify."""
     try:
         return InotifyLimits(
             int(_read(f"{_INOTIFY}/max_user_watches")), int(_read(f"{_INOTIFY}/max_user_instances"))
@@ -121,7 +121,7 @@ def _read(path: str) -> str:
 
 
 def private_directory() -> str:
-    """Return a new directory that only this user enters, with a path short enough for sockets."""
+    """Return a new directory of which only this user has access, short enough for socket paths."""
     place = tempfile.gettempdir()
     if len(place) > _SOCKET_PLACE_MAX:
         place = "/tmp"  # noqa: S108 - Only the parent of a directory with a name of its own.

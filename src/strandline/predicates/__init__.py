@@ -1,11 +1,11 @@
-"""Predicates: SQL text that picks rows, the same rows here and in Spark.
+"""Predicates: SQL text that selects rows, the same rows here and in Spark.
 
-Promises: a text that parses gives a boolean for every row, or an error that names the
+Promises: a text that parses returns a boolean for every row, or an error that names the
 row; the same text on the same rows selects the same rows, or fails, as in Spark SQL in
-ANSI mode with the session's time zone in UTC. What cannot be promised is not in the
-dialect, and is refused when it is parsed, with its position.
+ANSI mode with the session's time zone in UTC. Forms for which this cannot be promised are
+not in the dialect, and are refused by the parser, with their position.
 
-Does not know topics, tenants or offsets: it is given a schema, and then batches.
+Does not depend on topics, tenants or offsets: it gets a schema, and then batches.
 """
 
 from strandline.predicates.errors import (

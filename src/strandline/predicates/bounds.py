@@ -1,4 +1,4 @@
-"""What each matching row meets at least, in a form that statistics of columns can refute."""
+"""Necessary conditions of matching rows, which statistics of columns can refute."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -29,22 +29,22 @@ class Bound:
     """A comparison of a column that every matching row meets, as Spark compares."""
 
     column: str
-    """Its name; of a field of JSON what `field_key` returns."""
+    """Its name; for a field of JSON the result of `field_key`."""
     comparison: Comparison
     values: tuple[Any, ...] = ()
-    """What it is compared with: one value, several after `in`, none for null tests."""
+    """The compared values: one, several after `in`, none for null tests."""
     type: pa.DataType | None = None
-    """Of a field of JSON: the type that its values are taken as."""
+    """For a field of JSON: the type to which its values are converted."""
 
 
 def bounds_of(node: Node) -> tuple[Bound, ...]:
-    """Return bounds of a predicate, which may be fewer than it has; none if it can fail.
+    """Return some of the bounds of a predicate; none if it can fail.
 
-    Skipping rows by them would otherwise skip the row that makes it fail.
+    Otherwise skipping rows by them could skip the row on which it fails.
     """
     if node.can_fail:
         return ()
-    # A caller that only has bounds need not load what evaluates them.
+    # A caller that only uses bounds need not import the evaluation.
     from strandline.predicates.kernels import scalar  # noqa: PLC0415
 
     found = (_bound(part, scalar) for part in parts_of(node))
@@ -65,7 +65,7 @@ def _bound(part: Node, scalar: Callable[[Node], Any]) -> Bound | None:
     try:
         values = tuple(scalar(each).as_py() for each in others)
     except (OverflowError, ValueError):
-        return None  # Python has no such date.
+        return None  # Python cannot represent the date.
     return _made(column, comparison, values)
 
 
@@ -83,7 +83,7 @@ def _made(node: Node, comparison: Comparison, values: tuple[Any, ...]) -> Bound 
 
 
 def field_key(node: Node) -> str | None:
-    """Return what names a field of JSON as one type: `payload$.amount:BIGINT`."""
+    """Return the key of a field of JSON with one type: `payload$.amount:BIGINT`."""
     (column,) = node.inputs
     path = spark_path(node.detail)
     if column.op != "column" or path is None:
@@ -92,7 +92,7 @@ def field_key(node: Node) -> str | None:
 
 
 def _uncast(node: Node) -> Node:
-    """Return what was cast, if the cast changes no value."""
+    """Return the input of a cast, if the cast changes no value."""
     if node.op == "cast":
         (inner,) = node.inputs
         if inner.type in INTEGERS and (node.type in INTEGERS or is_decimal(node.type)):

@@ -1,4 +1,4 @@
-"""Nodes made one by one: types agreed, casts written out, constants computed."""
+"""Builds nodes: resolves types, adds casts, computes constants."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple, NoReturn
@@ -36,7 +36,7 @@ _EXACT_MAX: Final = 2**53
 
 
 class FailingConstantError(Exception):
-    """A constant part fails; it may be that the result does not depend on it."""
+    """A constant part fails; the result may not depend on it."""
 
     def __init__(self, reason: str, position: int) -> None:
         super().__init__(reason)
@@ -44,7 +44,7 @@ class FailingConstantError(Exception):
 
 
 class Looked(NamedTuple):
-    """A value of JSON that a predicate looks at, and as what."""
+    """A value of JSON that a predicate reads, and its type."""
 
     column: str
     path: Path
@@ -57,11 +57,11 @@ class Builder:
 
     def __init__(self, text: str) -> None:
         self._text = text
-        #: What is read in JSON, by the position in the text.
+        #: The values read from JSON, by their position in the text.
         self.looked: dict[int, Looked] = {}
-        #: The times at which it was parsed, by the position in the text.
+        #: The uses of the current time, by their position in the text.
         self.bound: dict[int, SqlType] = {}
-        #: Columns that Spark has under another name, by the position in the text.
+        #: Columns with another name in Spark, by their position in the text.
         self.renamed: dict[int, str] = {}
 
     # --- logic ---
@@ -88,7 +88,7 @@ class Builder:
         return self.made("not", BOOLEAN, (node,), at)
 
     def tested_null(self, node: Node, at: int) -> Node:
-        """Return whether a value is NULL; one of JSON is, if it is missing or null."""
+        """Return whether a value is NULL; a value of JSON is NULL if it is missing or null."""
         return self.made("is_null", BOOLEAN, (self.typed(node, STRING),), at)
 
     # --- comparing ---
@@ -110,7 +110,7 @@ class Builder:
         return self.joined("or", [equal, self.joined("and", nulls, at)], at)
 
     def check_reach(self, value: Node, other: Node) -> None:
-        """Refuse what Spark 4.3 answers with TRUE for NULL, too, and what DOUBLE cannot tell."""
+        """Refuse comparisons that Spark 4.3 evaluates to TRUE for NULL, or that exceed DOUBLE."""
         if not value.is_literal or value.detail is None:
             return
         if other.type is VARIANT and value.type in INTEGERS and abs(value.detail) > _EXACT_MAX:
@@ -191,7 +191,7 @@ class Builder:
             self._mismatch(error, at)
 
     def typed(self, node: Node, kind: SqlType, *, is_try: bool = True) -> Node:
-        """Return a value of JSON as one of a type; any other as it is."""
+        """Return a value of JSON converted to a type; any other value unchanged."""
         if node.type is not VARIANT:
             return node
         path: Path = node.detail
@@ -207,7 +207,7 @@ class Builder:
         return Node(op, kind, node.inputs, path, node.position, not is_try)
 
     def cast(self, node: Node, target: SqlType, op: str = "cast") -> Node:
-        """Return a value as one of another type."""
+        """Return a value converted to another type."""
         if node.type == target:
             return node
         if node.type is VARIANT:
@@ -225,12 +225,12 @@ class Builder:
         return self.explicitly(node, target, op)
 
     def explicitly(self, node: Node, target: SqlType, op: str) -> Node:
-        """Return what CAST or TRY_CAST gives."""
+        """Return the result of CAST or TRY_CAST."""
         fails = op == "cast" and casting.can_fail(node.type, target)
         return self.made(op, target, (node,), node.position, fails=fails)
 
     def moment(self, node: Node, target: SqlType) -> Node:
-        """Return the date or time that a literal stands for."""
+        """Return the date or time of a literal."""
         try:
             if target is DATE:
                 return literal(days_of(node.detail), target, node.position)
@@ -262,7 +262,7 @@ class Builder:
         *,
         fails: bool = False,
     ) -> Node:
-        """Return the node, or its value if that is known already."""
+        """Return the node, or its value if it is constant."""
         if op in STRICT | MAY_BE_NULL and any(is_null(each) for each in inputs):
             self._check_dropped(inputs)
             return literal(None, kind, at)
@@ -278,7 +278,7 @@ class Builder:
             raise FailingConstantError(f"this fails for every row: {error}", at) from error
 
     def _check_dropped(self, parts: Iterable[Node]) -> None:
-        """Refuse to leave out what can fail: Spark may evaluate it all the same."""
+        """Refuse to leave out a part that can fail: Spark may evaluate it nevertheless."""
         for part in parts:
             if part.can_fail:
                 self.refuse("the result does not depend on this, which can fail", part.position)
@@ -298,7 +298,7 @@ class Builder:
 
 
 def is_divisor(node: Node) -> bool:
-    """Whether every number can be divided by it."""
+    """Whether division by it never fails."""
     return node.is_literal and node.detail != 0
 
 

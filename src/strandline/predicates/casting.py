@@ -1,7 +1,7 @@
-"""Casts as Spark has them in ANSI mode: which can fail, and what they give.
+"""Casts of Spark in ANSI mode: which can fail, and their results.
 
-Each works on a whole array. ArrowInvalid where a value does not fit; with `is_try` such
-a value becomes NULL.
+Each works on a whole array. ArrowInvalid if a value does not fit; with `is_try` such a
+value becomes NULL.
 """
 
 import re
@@ -33,12 +33,12 @@ Kernel = Callable[[pa.Array], pa.Array]
 _BITS: Final = dict(zip(INTEGERS, (7, 15, 31, 63), strict=True))
 _TRUE: Final = frozenset({"t", "true", "y", "yes", "1"})
 _FALSE: Final = frozenset({"f", "false", "n", "no", "0"})
-# What Java's String.trim takes off for numbers, and what Spark takes off elsewhere.
+# Characters that Java's String.trim removes for numbers, and that Spark removes elsewhere.
 _CONTROL: Final = "".join(map(chr, range(33)))
 _SPACE: Final = _CONTROL + "\x7f"
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+\Z")
 _NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[fFdD]?\Z")
-# Java takes the digits of any script, and so does Python.
+# Java accepts the digits of any script, and so does Python.
 _EXACT: Final = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,9})?\Z")
 _EXPONENT_MAX: Final = 400
 _HEXADECIMAL: Final = re.compile(
@@ -73,14 +73,14 @@ def can_fail(source: SqlType, target: SqlType) -> bool:
         return source in FLOATS
     if is_decimal(target) and (source in INTEGERS or is_decimal(source)):
         held = as_decimal(source)
-        # Rounding may carry into one digit more.
+        # Rounding may need one more digit.
         whole = held.precision - held.scale + (held.scale > target.scale)
         return whole > target.precision - target.scale
     return False
 
 
 def caster(source: SqlType, target: SqlType, *, is_try: bool) -> Kernel:
-    """Return what casts an array of the one type to the other."""
+    """Return the function that casts an array from one type to the other."""
     made = arrow_type(target)
     if source is STRING:
         return _from_text(target, is_try=is_try)
@@ -99,7 +99,7 @@ def _plain_cast(target: SqlType) -> Kernel:
     if target is BOOLEAN:
         return lambda values: pc.call_function("not_equal", [values, pa.scalar(0, values.type)])
     if target is DATE:
-        # UTC is dropped first, since Arrow would look for a database of zones.
+        # UTC is removed first, because Arrow would search for a time zone database.
         return lambda values: values.cast(pa.timestamp("us")).cast(made, safe=False)
     return lambda values: values.cast(made, safe=False)
 
@@ -118,7 +118,7 @@ def _each(convert: Callable[[Any], Any], made: pa.DataType) -> Kernel:
 
 
 def _kept(values: pa.Array, fits: pa.Array, *, is_try: bool) -> pa.Array:
-    """Return the values that fit, the others as NULL; ArrowInvalid unless it is a try."""
+    """Return values that do not fit as NULL with `is_try`; otherwise raise ArrowInvalid."""
     if not is_try and pc.call_function("all", [fits], _ALL).as_py() is False:
         raise pa.ArrowInvalid("a value does not fit the type that it is cast to")
     return pc.call_function("if_else", [fits, values, pa.scalar(None, values.type)])
@@ -142,7 +142,7 @@ def _to_integer(source: SqlType, target: SqlType, *, is_try: bool) -> Kernel:
     made, bits = arrow_type(target), _BITS[target]
     if is_decimal(source):
         return _each_fitting(int, -(2**bits), 2**bits - 1, made, is_try=is_try)
-    # Spark compares as doubles, in which the largest BIGINT is 2 ** 63.
+    # Spark compares as doubles, where the largest BIGINT is 2 ** 63.
     most = pa.scalar(float(2**bits - 1))
     least = pa.scalar(-float(2**bits))
 
@@ -203,7 +203,7 @@ def _from_text(target: SqlType, *, is_try: bool) -> Kernel:
 
 
 def read_text(text: str, target: SqlType) -> Any:
-    """Return the value that a text stands for, days and microseconds as numbers; None if none."""
+    """Return the value of a text, days and microseconds as numbers; None if there is none."""
     if target in {DATE, TIMESTAMP}:
         return days_in(text) if target is DATE else microseconds_in(text)
     if is_decimal(target):

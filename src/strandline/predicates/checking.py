@@ -1,4 +1,4 @@
-"""From sqlglot's tree to ours: every column known, every type agreed, every cast written out."""
+"""Converts sqlglot's tree to ours, with resolved columns, types and explicit casts."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -72,7 +72,7 @@ _WITHOUT_PARENTHESES: Final = frozenset({"current_timestamp", "current_date"})
 
 
 class CheckedPredicate:
-    """A predicate that has been checked: its tree, and what it looks at in JSON."""
+    """A checked predicate: its tree, and its paths into JSON."""
 
     def __init__(self, node: Node, builder: Builder, found: Read) -> None:
         self.node = node
@@ -132,7 +132,7 @@ class _Checker:
         }
 
     def check(self, tree: exp.Expression) -> Node:
-        """Return the whole as a tree of ours, which gives a boolean."""
+        """Return the predicate as a tree of ours, with a boolean result."""
         found = self._make.typed(self._node(tree), BOOLEAN)
         if found.type is not BOOLEAN:
             self._make.wrong(f"a predicate is a BOOLEAN, and this is {found.type}", found.position)
@@ -140,7 +140,7 @@ class _Checker:
         return found
 
     def _check_recased(self, found: Node) -> None:
-        """Refuse what Spark computes with the column in one place and its value in another."""
+        """Refuse forms for which Spark uses the column in one place and its value in another."""
         for each in found.walk():
             if each.op != "eq" or not each.inputs[1].is_literal:
                 continue
@@ -237,7 +237,7 @@ class _Checker:
             tested = self._node(tree.args["this"])
         except FailingConstantError as error:
             if isinstance(what, exp.Null):
-                # It knows that this is no NULL without computing it.
+                # Spark knows that this is not NULL without computing it.
                 self._make.refuse("Spark may leave out this, which fails", error.position)
             raise
         if is_unknown(what, self._text):
@@ -299,7 +299,7 @@ class _Checker:
         if all(each.is_literal for each in others) and value.type is not VOID:
             return self._make.made("in", BOOLEAN, (value, *others), at)
         compared = [self._make.compare("eq", value, each, at) for each in others]
-        # A lone one stays an OR: Spark derives nothing of columns from IN, as it does from =.
+        # A single value stays an OR: Spark derives conditions on columns from =, but not from IN.
         return self._make.joined("or", compared * 2 if len(compared) == 1 else compared, at)
 
     def _like(self, tree: exp.Expression, at: int, escape: str = "\\") -> Node:

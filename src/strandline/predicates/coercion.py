@@ -1,4 +1,4 @@
-"""Which type two values meet in, by the rules of Spark in ANSI mode."""
+"""The common type of two values, by the rules of Spark in ANSI mode."""
 
 from typing import Final
 
@@ -30,7 +30,7 @@ _TOO_MANY: Final = f"the result may need more than {DIGITS_MAX} digits, cast to 
 
 
 class Mismatch(Exception):  # noqa: N818
-    """Two types do not meet; `is_unsupported` if they do in Spark, and not in the dialect."""
+    """Two types have no common type; `is_unsupported` if they have one in Spark only."""
 
     def __init__(self, message: str, *, is_unsupported: bool = False) -> None:
         super().__init__(message)
@@ -62,7 +62,7 @@ def common_type(left: SqlType, right: SqlType) -> SqlType:
 def result_type(
     op: str, left: Node, right: Node
 ) -> tuple[SqlType, tuple[SqlType | None, SqlType | None]]:
-    """Return the type of a result, and to which types its inputs are cast first, if to any."""
+    """Return the type of a result, and the types to which its inputs are cast first, if any."""
     kinds = left.type, right.type
     if VOID in kinds:
         known = kinds[0] if kinds[1] is VOID else kinds[1]
@@ -125,7 +125,7 @@ def _quotient(left: Node, right: Node) -> tuple[SqlType, tuple[SqlType | None, S
 
 
 def _exact(node: Node) -> SqlType:
-    # Spark takes the digits of a literal, not those of its type.
+    # Spark uses the digits of a literal, not those of its type.
     if node.is_literal and node.type in INTEGERS:
         return decimal(len(str(abs(node.detail))), 0)
     return as_decimal(node.type)

@@ -1,4 +1,4 @@
-"""The columns that a predicate may name, and the steps into their values."""
+"""The columns of a predicate, and paths into their values."""
 
 from collections.abc import Callable
 from difflib import get_close_matches
@@ -24,11 +24,11 @@ from strandline.values.batches import decode_schema
 
 _SHOWN_MAX: Final = 10
 SPARK_NAME: Final = b"strandline.spark_name"
-"""In the metadata of a column: what Spark calls it, if it has another name there."""
+"""In the metadata of a column: its name in Spark, if that differs."""
 
 
 class KnownColumns:
-    """The columns of one schema, found in upper or lower case."""
+    """The columns of one schema, looked up without regard to case."""
 
     def __init__(self, schema: pa.Schema, make: Builder) -> None:
         self._schema = schema
@@ -38,12 +38,12 @@ class KnownColumns:
             self._found.setdefault(name.lower(), []).append(name)
 
     def node(self, name: str, at: int) -> Node:
-        """Return a column; PredicateError with what there is if there is none."""
+        """Return a column; PredicateError with the existing names if there is none."""
         column = self._column(name, at)
         return self._whole(column, at) if column.type is VARIANT else column
 
     def at(self, place: PathText) -> Node:
-        """Return what a path leads to."""
+        """Return the value at a path."""
         column = self._column(place.name, place.start)
         if column.type is VARIANT:
             return self._declared_at(column, place)
@@ -78,7 +78,7 @@ class KnownColumns:
         return Node("place", VARIANT, (column,), (), at)
 
     def _declared_at(self, column: Node, place: PathText) -> Node:
-        """Return what a path leads to in JSON, in its declared type where it has one."""
+        """Return the value at a path into JSON, in its declared type if it has one."""
         found = self._of_json(column, place)
         declared = declared_fields(self._schema.field(column.detail))
         kind = declared_type(declared, place, self._make.wrong)
@@ -135,7 +135,7 @@ class KnownColumns:
 
 
 def declared_fields(field: pa.Field) -> pa.DataType | None:
-    """Return what is declared of a column of JSON, as a struct; None if nothing is."""
+    """Return the declaration of a column of JSON, as a struct; None if there is none."""
     packed = (field.metadata or {}).get(DECLARED)
     return None if packed is None else pa.struct(list(decode_schema(packed)))
 
@@ -143,9 +143,9 @@ def declared_fields(field: pa.Field) -> pa.DataType | None:
 def declared_type(
     declared: pa.DataType | None, place: PathText, wrong: Callable[[str, int], NoReturn]
 ) -> SqlType | None:
-    """Return the declared type of what a path leads to; None for what has none or has parts.
+    """Return the declared type at a path; None if there is none, or it is nested.
 
-    `wrong` is called with a message and its position for a path that leads nowhere.
+    `wrong` is called with a message and its position for a path that is not declared.
     """
     found: Any = declared
     for number, (step, start) in enumerate(zip(place.steps, place.starts, strict=True)):

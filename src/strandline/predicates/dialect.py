@@ -1,6 +1,6 @@
-"""The allow-list: everything that a predicate may be made of, and how much of it.
+"""The allow-list: all forms that a predicate may contain, and their limits.
 
-`docs/reference/predicates.md` shows these tables, and a test holds the two equal.
+`docs/reference/predicates.md` shows these tables; a test checks that both are equal.
 """
 
 from collections.abc import Mapping
@@ -9,15 +9,15 @@ from typing import Final, NamedTuple
 TEXT_CHARS_MAX: Final = 16_384
 TOKENS_MAX: Final = 2_048
 NESTING_MAX: Final = 24
-"""How deep parentheses, and signs or NOTs in a row, may go."""
+"""The maximum nesting of parentheses, and number of signs or NOTs in a row."""
 DEPTH_MAX: Final = 64
-"""How deep the tree may be, where a chain of ANDs or of ORs is one level."""
+"""The maximum depth of the tree; a chain of ANDs or of ORs is one level."""
 PATTERN_CHARS_MAX: Final = 1_024
 PATTERN_WILDCARDS_MAX: Final = 32
 REPETITIONS_MAX: Final = 100
-"""How often a regular expression may ask for one of its parts."""
+"""The maximum number of repetitions in a regular expression."""
 STEPS_MAX: Final = 16
-"""How many steps a path into a value may have."""
+"""The maximum number of steps of a path into a value."""
 
 TRUNCATED: Final = (
     *("year", "quarter", "month", "week", "day"),
@@ -105,7 +105,7 @@ FORMS: Final = (
         "the sign of `a`; by zero is an error",
     ),
 )
-"""What may stand in a predicate beside functions and casts."""
+"""The forms of a predicate, in addition to functions and casts."""
 
 
 class Function(NamedTuple):
@@ -272,7 +272,7 @@ FUNCTIONS: Final = {
         "TRY_CAST('x' AS INT) IS NULL",
     ),
 }
-"""Every function, by the name that Spark has for it. The examples are on a row with `tags`,
+"""Every function, by its name in Spark. The examples are on a row with `tags`,
 an array of 'x' and 'y'."""
 
 OTHER_NAMES: Final = {
@@ -318,7 +318,7 @@ OTHER_NAMES: Final = {
     "try_to_timestamp": "TRY_CAST(a AS TIMESTAMP)",
     "try_to_date": "TRY_CAST(a AS DATE)",
 }
-"""What people write for what the dialect has."""
+"""Common alternatives, with their form in the dialect."""
 
 _INTEGERS: Final = ("tinyint", "smallint", "int", "bigint")
 
@@ -352,8 +352,8 @@ JOINTS: Final = {
     "CARET": "^",
     "DPIPE": "||",
 }
-"""The tokens that calculate. Of those that stand for themselves here, Spark and sqlglot differ
-on which binds first."""
+"""The arithmetic tokens. Those in groups of their own have another precedence in sqlglot
+than in Spark."""
 
 TOKENS: Final = (
     COMPARISONS

@@ -1,4 +1,4 @@
-"""Numbers as they are written: which type one has, and which types can hold it."""
+"""Numeric literals: their types, and the types that can hold them."""
 
 import re
 from decimal import Decimal
@@ -21,7 +21,7 @@ _DOUBLE: Final = re.compile(r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)[eE][+-]?[0-9]+\Z"
 
 
 def number_of(sign: str, digits: str) -> tuple[object, SqlType] | None:
-    """Return the value and its type; None for what the dialect does not have, or too large."""
+    """Return the value and its type; None for unsupported or too large literals."""
     if _INTEGER.match(digits) and len(digits) <= DIGITS_MAX:
         number = int(sign + digits)
         for kind in (INT, BIGINT):

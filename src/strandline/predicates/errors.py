@@ -1,10 +1,10 @@
-"""What can be wrong with a predicate: its text, a form outside the dialect, or one row."""
+"""The errors of predicates: in the text, an unsupported form, or on one row."""
 
 from strandline.values import InvalidError
 
 
 class PredicateError(InvalidError):
-    """The text is no predicate on these columns: fix it at `position`.
+    """The text is not a valid predicate on these columns: fix it at `position`.
 
     `position` counts characters of the text from 0.
 
@@ -19,16 +19,16 @@ class PredicateError(InvalidError):
 
 
 class UnsupportedPredicateError(PredicateError):
-    """The text may be good SQL, but this form is not part of the dialect.
+    """The text may be valid SQL, but this form is not part of the dialect.
 
     See docs/reference/errors/UnsupportedPredicateError.md.
     """
 
 
 class PredicateEvalError(InvalidError):
-    """A row made the predicate fail, as it would in Spark: guard it, or use TRY_CAST.
+    """The predicate failed on a row, as it would in Spark: add a guard, or use TRY_CAST.
 
-    `row` is its place in the batch that was given.
+    `row` is the index of the row in the batch.
 
     See docs/reference/errors/PredicateEvalError.md.
     """

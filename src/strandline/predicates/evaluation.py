@@ -1,4 +1,4 @@
-"""Evaluating a predicate over a batch, and finding the row that makes it fail."""
+"""Evaluates a predicate over a batch, and finds the row on which it fails."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -32,17 +32,17 @@ class Evaluation:
 
     @cached_property
     def row_test(self) -> RowTest | None:
-        """The same for one row; None if it has to be a batch."""
+        """The same for one row; None if only batches can be evaluated."""
         return row_test(self.node, self.schema)
 
     def matches(self, batch: pa.RecordBatch) -> pa.BooleanArray:
-        """Do what `Predicate.matches` says."""
+        """Implements `Predicate.matches`."""
         if batch.num_rows == 1:
             return _ONE_MATCHES if self._matches_one(batch) else _NONE_MATCHES
         return _without_nulls(self.mask(batch))
 
     def _matches_one(self, batch: pa.RecordBatch) -> bool | None:
-        """Return whether the one row of a batch matches."""
+        """Return whether the only row of a batch matches."""
         test = self.row_test
         if test is not None and batch.schema.equals(self.schema):
             with suppress(pa.ArrowInvalid):
@@ -51,7 +51,7 @@ class Evaluation:
         return found
 
     def mask(self, batch: pa.RecordBatch) -> pa.BooleanArray:
-        """Return the same with NULLs, which a filter drops by itself."""
+        """Return the same with NULLs, which a filter drops."""
         if self._is_constant:
             return pa.repeat(pa.scalar(bool(self.node.detail)), batch.num_rows)
         try:
@@ -64,7 +64,7 @@ class Evaluation:
         return [(part, Program((part,), self.schema)) for part in parts_of(self.node)]
 
     def _guarded(self, batch: pa.RecordBatch) -> pa.BooleanArray:
-        """Evaluate part after part, each on the rows that those before it left."""
+        """Evaluate the parts in order, each on the rows that the earlier parts left."""
         every = rows = pa.array(range(batch.num_rows), pa.int64())
         left = batch
         for part, program in self._parts:
@@ -90,14 +90,14 @@ class Evaluation:
 
 
 def together(evaluations: Sequence[Evaluation]) -> Program:
-    """Return what evaluates all of them at once."""
+    """Return a program that evaluates all of them at once."""
     return Program([each.node for each in evaluations], evaluations[0].schema)
 
 
 def run_together(
     program: Program, evaluations: Sequence[Evaluation], batch: pa.RecordBatch
 ) -> list[pa.BooleanArray]:
-    """Return `matches` of each of those that the program was made of."""
+    """Return `matches` of each predicate of the program."""
     try:
         found = program.run(batch)
     except pa.ArrowInvalid:

@@ -1,4 +1,4 @@
-"""The declared fields of payloads as columns, with the values that predicates see in them."""
+"""The declared fields of payloads as columns, with the same values as in predicates."""
 
 from collections.abc import Iterator
 from functools import lru_cache
@@ -17,10 +17,10 @@ _REFUSED = frozenset(" ,;{}()\n\t=")
 
 
 def field_columns(declared: pa.Schema, payloads: pa.Array, most: int) -> dict[str, pa.Array]:
-    """Return the first `most` scalar fields of payloads, by what bounds call each.
+    """Return the first `most` scalar fields of payloads, by their keys in bounds.
 
-    A value is what a predicate has for it: NULL where it is missing or of another type.
-    `payloads` are texts of JSON. What lies in arrays and maps is no field.
+    Values are the same as in predicates: NULL if one is missing or of another type.
+    `payloads` are JSON texts. Values in arrays and maps are not fields.
     """
     keys, program = _program(declared, most)
     texts = pa.ExtensionArray.from_storage(pa.json_(), payloads)
@@ -31,8 +31,8 @@ def field_columns(declared: pa.Schema, payloads: pa.Array, most: int) -> dict[st
 def field_struct(declared: pa.Schema, found: dict[str, pa.Array]) -> pa.StructArray | None:
     """Return the columns of `field_columns` as one, nested as declared; None if there are none.
 
-    Names that tables cannot have are left out: with a character that Parquet's readers
-    refuse, or the same as another but for its case.
+    Names that tables cannot have are left out: those with a character that Parquet readers
+    refuse, or that differ from another name only by case.
     """
     by_path = {
         node.detail: found[key]

@@ -1,4 +1,4 @@
-"""Functions: what each takes, and which node it becomes."""
+"""Functions: their arguments, and their nodes."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -47,12 +47,12 @@ class Calling:
     def __init__(self, make: Builder, now_us: int) -> None:
         self._make = make
         self._now_us = now_us
-        #: Columns in which one change of case is left of two.
+        #: Columns in which two nested changes of case are reduced to one.
         self.recased: set[str] = set()
         texts = partial(partial, self._of_texts)
         moment = partial(partial, self._to_moment)
         now = partial(partial, self._now)
-        #: How many values each takes, and what it becomes.
+        #: The number of arguments, and the function that makes the node.
         self._calls: dict[str, tuple[int, int, _Build]] = {
             "lower": (1, 1, partial(self._recase, "lower")),
             "upper": (1, 1, partial(self._recase, "upper")),
@@ -91,7 +91,7 @@ class Calling:
         }
 
     def call(self, name: str, given: list[Node], at: int) -> Node:
-        """Return what a function gives; PredicateError for what it does not take."""
+        """Return the node of a call; PredicateError for wrong arguments."""
         least, most, build = self._calls[name]
         if not least <= len(given) <= most:
             self._make.wrong(f"{FUNCTIONS[name].form.strip('`')} takes {_counted(least, most)}", at)
@@ -229,7 +229,7 @@ class Calling:
     # --- dates and times ---
 
     def _as_moment(self, node: Node, kind: SqlType) -> Node:
-        """Return a DATE or a TIMESTAMP, also of a text in quotes."""
+        """Return a DATE or a TIMESTAMP, also from a quoted text."""
         node = self._make.typed(node, kind)
         if node.type is VOID or (node.type is STRING and node.is_literal):
             return self._make.cast(node, kind)
@@ -327,7 +327,7 @@ def _hint(node: Node) -> str:
 
 
 def concatenated(make: Builder, given: list[Node], at: int) -> Node:
-    """Return texts one after the other; integers, decimals and booleans become text."""
+    """Return the concatenation of texts; integers, decimals and booleans become text."""
     texts: list[Node] = []
     for each in given:
         if each.type in _TEXTUAL or is_decimal(each.type):

@@ -1,4 +1,4 @@
-"""What each operation does to whole columns, as Spark does it to single values."""
+"""Computes each operation on columns, with the results of Spark."""
 
 from collections.abc import Callable
 from math import isnan
@@ -32,12 +32,12 @@ _COMPARE: Final = {
     "gt": "greater",
     "ge": "greater_equal",
 }
-# With NaN above all numbers, `a > b` is `NOT a <= b`, for which the kernel is right.
+# With NaN above all numbers, `a > b` is `NOT a <= b`, for which the kernel is correct.
 _OPPOSITE: Final = {"gt": "less_equal", "ge": "less"}
 
 
 def kernel(node: Node) -> Kernel:
-    """Return what computes a node from its inputs."""
+    """Return the kernel that computes a node from its inputs."""
     plain = _PLAIN.get(node.op)
     return plain if plain is not None else _BUILT[node.op](node)
 

@@ -1,9 +1,9 @@
-"""Upper and lower case as Spark has them: all of Unicode 17, whatever Python knows of it."""
+"""Upper and lower case as in Spark: all of Unicode 17, with any version of Python."""
 
 from typing import Final
 
-# Pairs of letters, upper and lower, that are newer than the Unicode of Python 3.11:
-# first upper, first lower, how many follow each other.
+# Pairs of upper and lower letters that are newer than the Unicode of Python 3.11: first
+# upper, first lower, number of consecutive pairs.
 _NEWER: Final = (
     (0x1C89, 0x1C8A, 1),
     (0xA7CB, 0x0264, 1),
@@ -31,5 +31,5 @@ def uppered(text: str) -> str:
 
 
 def survives_recasing(text: str) -> bool:
-    """Whether a change of case gives the same after another one as without it."""
+    """Whether a change of case has the same result with and without another one before it."""
     return lowered(uppered(text)) == lowered(text) and uppered(lowered(text)) == uppered(text)

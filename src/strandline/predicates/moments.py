@@ -1,7 +1,7 @@
-"""Dates and times in text and in numbers, as Spark's casts take them in UTC.
+"""Parses dates and times from text and numbers like Spark's casts, in UTC.
 
-A text with a time and no date would be of today in Spark, and one with the name of a region
-needs the rules of its clocks: both are no time here.
+In Spark a text with a time and no date means today, and a text with a region name needs a
+time zone database: both are refused here.
 """
 
 import re
@@ -14,7 +14,7 @@ _DATE: Final = re.compile(
 )
 _TIMESTAMP: Final = re.compile(
     r"([+-]?)([0-9]{4,6})(?:-([0-9]{1,2})(?:-([0-9]{1,2})"
-    # A zone follows seconds, and nothing else.
+    # A zone is allowed only after seconds.
     r"(?:[ T]([0-9]{1,2})(?::([0-9]{1,2})(?::([0-9]{1,2})(?:\.([0-9]*))?(.*))?)?)?)?)?\Z",
     re.DOTALL,
 )
@@ -29,7 +29,7 @@ _ZONE_SECONDS_MAX: Final = 18 * 3600
 
 
 def days_in(text: str) -> int | None:
-    """Return the days since 1970 that a text stands for; None if it is no date."""
+    """Return the days since 1970 of a text; None if it is not a date."""
     found = _DATE.match(text.strip(_TRIMMED))
     if found is None:
         return None
@@ -38,7 +38,7 @@ def days_in(text: str) -> int | None:
 
 
 def microseconds_in(text: str) -> int | None:
-    """Return the microseconds since 1970 that a text stands for; None if it is no time."""
+    """Return the microseconds since 1970 of a text; None if it is not a time."""
     found = _TIMESTAMP.match(text.strip(_TRIMMED))
     if found is None:
         return None
@@ -72,7 +72,7 @@ def days_from_civil(year: int, month: int, day: int) -> int:
 
 
 def civil_from_days(days: int) -> tuple[int, int, int]:
-    """Return year, month and day of so many days since 1970."""
+    """Return year, month and day of a number of days since 1970."""
     shifted = days + 719_468
     era = shifted // 146_097
     of_era = shifted - era * 146_097
@@ -85,7 +85,7 @@ def civil_from_days(days: int) -> tuple[int, int, int]:
 
 
 def month_days(year: int, month: int) -> int:
-    """Return how many days a month has."""
+    """Return the number of days of a month."""
     is_leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
     return 29 if month == 2 and is_leap else _MONTH_DAYS[month - 1]  # noqa: PLR2004
 

@@ -1,4 +1,4 @@
-"""What is done to columns of JSON, structs, maps and arrays, and choices between columns."""
+"""Computes operations on columns of JSON, structs, maps and arrays, and conditionals."""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -13,7 +13,7 @@ from strandline.predicates.sql_type import conversion
 from strandline.predicates.variant import typed
 
 LOOKS: Final = frozenset({"variant_get", "try_variant_get"})
-"""The operations that look into JSON."""
+"""The operations that read values of JSON."""
 
 _call: Final = pc.call_function
 _NO: Final = pa.scalar(False)
@@ -21,7 +21,7 @@ _NO: Final = pa.scalar(False)
 
 def _look(node: Node) -> Kernel:
     path, kind, is_try = node.detail, node.type, node.op == "try_variant_get"
-    # JSON that is a field of something else is parsed for each path.
+    # JSON inside a field of another value is parsed for each path.
     alone = Shredder([path])
 
     def looked(found: Any) -> Any:
@@ -43,7 +43,7 @@ def _field(node: Node) -> Kernel:
 
 def _element(node: Node) -> Kernel:
     index, stored = node.detail
-    # Of lists, a position beyond the end is ArrowInvalid.
+    # For lists, a position beyond the end is ArrowInvalid.
     return _converted(node, stored, lambda lists: _call("list_element", [lists, pa.scalar(index)]))
 
 

@@ -1,4 +1,4 @@
-"""A predicate as a tree that has been checked: every node has its type."""
+"""A checked predicate as a tree: every node has its type."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -15,10 +15,10 @@ class Node:
     type: SqlType
     inputs: "tuple[Node, ...]" = ()
     detail: Any = None
-    """What the operation needs beside its inputs: a value, a column, a pattern."""
+    """A parameter of the operation: a value, a column, a pattern."""
     position: int = field(default=0, compare=False)
     can_fail: bool = field(default=False, compare=False)
-    """Whether there is a row on which it, or an input of it, fails."""
+    """Whether it, or one of its inputs, can fail on a row."""
 
     def walk(self) -> "Iterator[Node]":
         """Yield the node and all below it."""

@@ -1,4 +1,4 @@
-"""What operations on numbers do to whole columns."""
+"""Computes operations on numbers on columns."""
 
 from collections.abc import Callable
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_UP, Context, Decimal
@@ -41,7 +41,7 @@ def _quotient(node: Node) -> Kernel:
     def divided(a: Decimal, b: Decimal) -> Decimal:
         if not b:
             raise pa.ArrowInvalid("divide by zero")
-        # Spark rounds twice: to the most digits that it has, then to those of the result.
+        # Spark rounds twice: to its maximum number of digits, then to those of the result.
         exact = _WIDE.divide(a, b)
         return _WIDE.quantize(_WIDE.quantize(exact, fine), step)
 
@@ -59,7 +59,7 @@ def _fmod(a: float, b: float) -> float:
 
 
 def _remainder(a: Any, b: Any) -> Any:
-    # By -1 it is 0 as by 1, without an overflow on the least number.
+    # Modulo -1 is 0, like modulo 1, without an overflow on the smallest number.
     one, minus_one = pa.scalar(1, b.type), pa.scalar(-1, b.type)
     divisor = _call("if_else", [_call("equal", [b, minus_one]), one, b])
     whole = _call("divide_checked", [a, divisor])
@@ -76,7 +76,7 @@ def _round(node: Node) -> Kernel:
 
     def rounded(value: Any) -> Any:
         if isinstance(value, float):
-            # Of the digits that are shown, as Spark does: 2.675 becomes 2.68.
+            # Based on the displayed digits, as in Spark: 2.675 becomes 2.68.
             return float(_WIDE.quantize(Decimal(repr(value)), step)) if isfinite(value) else value
         return _WIDE.quantize(value, step)
 
@@ -84,7 +84,7 @@ def _round(node: Node) -> Kernel:
 
 
 def _whole(node: Node) -> Kernel:
-    """Return floor or ceil: of a decimal a decimal, of a DOUBLE a BIGINT."""
+    """Return floor or ceil: a decimal for a decimal, a BIGINT for a DOUBLE."""
     whole, rounding = (floor, ROUND_FLOOR) if node.op == "floor" else (ceil, ROUND_CEILING)
 
     def of_decimal(value: Decimal) -> Decimal:

@@ -1,10 +1,10 @@
-"""Where a part that can fail may stand, so that it meets the same rows in every engine.
+"""Checks the position of parts that can fail, so that engines evaluate them on the same rows.
 
-Spark evaluates the parts of a WHERE from left to right and drops a row at the first that
-is not true. But it also derives `column IS NOT NULL` from each part that needs the
-column, and looks at these first or in between, depending on how it runs. So whether a row
-reaches a part that fails would be left to chance if another part could drop it for its
-NULLs alone. See design 0040.
+Spark evaluates the parts of a WHERE from left to right and drops a row at the first part
+that is not true. But it also derives `column IS NOT NULL` from each part that needs the
+column, and evaluates these conditions first or in between, depending on how it runs. So
+it would be undefined whether a row reaches a failing part, if another part could drop the
+row because of its NULLs. See design 0040.
 """
 
 from typing import Final
@@ -25,19 +25,19 @@ _PASSING: Final = frozenset(
     | {"rlike", "contains", "substring", "trim", "ltrim", "rtrim", "concat", "replace", "instr"}
     | {"date_trunc", "extract", "add_days", "datediff", "add_us", "add_months", "size"}
 )
-"""From these it may not: it differs by function, and by version."""
+"""From these it may or may not: this differs by function, and by version."""
 
 STRICT: Final = INTOLERANT | _PASSING
-"""Through these a NULL comes out as NULL, and nothing else does."""
+"""The result of these is NULL if and only if an input is NULL."""
 
 MAY_BE_NULL: Final = frozenset(
     {"try_cast", "lookup", "field", "element", "variant_get", "try_variant_get", "array_contains"}
 )
-"""Through these a NULL comes out as NULL, and other values may."""
+"""The result of these is NULL if an input is NULL, and may be NULL otherwise."""
 
 
 def parts_of(node: Node) -> tuple[Node, ...]:
-    """Return what is joined by AND at the top, from left to right."""
+    """Return the top-level parts joined by AND, from left to right."""
     return node.inputs if node.op == "and" else (node,)
 
 
@@ -59,7 +59,7 @@ def check_order(node: Node, text: str) -> None:
 
 
 def _is_never_true(part: Node) -> bool:
-    """Whether Spark knows without looking that no row passes the part: it drops all of it."""
+    """Whether Spark knows statically that no row passes the part, and drops all rows."""
     if part.op == "not":
         return _is_never_false(part.inputs[0])
     if part.op in {"and", "or"}:
@@ -81,7 +81,7 @@ def _check_part(part: Node, text: str) -> None:
     nodes = list(part.walk())
     for each in nodes:
         if each.op in {"add", "mul"} and len(_constants(each, each.op)) > 1:
-            # Spark adds them up first, which may avoid an overflow.
+            # Spark adds constants first, which may avoid an overflow.
             raise UnsupportedPredicateError(
                 "constants in one sum or product stand together, in parentheses",
                 position=each.position,
@@ -135,9 +135,9 @@ def _check_place(part: Node, before: tuple[Node, ...], after: tuple[Node, ...], 
 
 
 def _may_be_null(part: Node, failing: Node) -> bool:
-    """Whether a part may be NULL on a row on which none of the columns of `failing` is.
+    """Whether a part may be NULL on a row where no column of `failing` is NULL.
 
-    Interpreted, Spark goes on after a NULL, and compiled it does not.
+    In interpreted mode Spark continues after a NULL, in compiled mode it does not.
     """
     nodes = list(part.walk())
     if _is_never_null(part) or all(each.op in INTOLERANT for each in nodes):
@@ -160,7 +160,7 @@ def _is_null_test(part: Node) -> bool:
 
 
 def _may_be_skipped(value: Node, other: Node) -> bool:
-    # Spark knows without looking what a value is to itself, that no INT is 0.5, that each is
+    # Spark knows statically how a value compares to itself, that no INT is 0.5, that each is
     # below 3000000000, and that no DATE is noon.
     if value == other:
         return True
@@ -186,8 +186,8 @@ def _constants(node: Node, op: str) -> list[Node]:
 def _check_neighbours(part: Node, others: tuple[Node, ...], text: str) -> None:
     """Refuse an equality from which Spark may derive another part that fails elsewhere.
 
-    From `a = b AND a + 1 > 0` it derives `b + 1 > 0`, and from `a = 0 AND 1 / a > 0` that
-    1 / 0 is to be computed, for rows that do not get as far as that here.
+    From `a = b AND a + 1 > 0` it derives `b + 1 > 0`, and from `a = 0 AND 1 / a > 0` the
+    computation of 1 / 0, for rows that do not reach that part here.
     """
     read = part.columns()
     for other in others:

@@ -21,18 +21,18 @@ _BEGINS: Final = frozenset({TokenType.DOT, TokenType.L_BRACKET})
 
 
 class PathText(NamedTuple):
-    """A path in a predicate: the name that it begins with, its steps, and where they stand."""
+    """A path in a predicate: its first name, its steps, and their positions."""
 
     name: str
     steps: Path
     starts: tuple[int, ...]
-    """Where each step stands in the text."""
+    """The position of each step in the text."""
     start: int
     end: int
 
 
 def joined_places(text: str, tokens: list[Any]) -> tuple[list[Any], dict[int, PathText]]:
-    """Return the tokens with one for each place that has steps, and the places by position."""
+    """Return the tokens with each path as one token, and the paths by position."""
     left: list[Any] = []
     places: dict[int, PathText] = {}
     at = 0
@@ -61,7 +61,7 @@ class _Steps:
         self._tokens = tokens
 
     def read(self, at: int) -> tuple[PathText, int]:
-        """Return the place that begins at a token, and the token that follows it."""
+        """Return the path that begins at a token, and the token that follows it."""
         first = last = self._tokens[at]
         steps: list[str | int] = []
         starts: list[int] = []

@@ -1,4 +1,4 @@
-"""A LIKE pattern, taken apart once, matched by the cheapest kernel that can."""
+"""A LIKE pattern, parsed once, and matched by the cheapest possible kernel."""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -12,11 +12,11 @@ ANY: Final = "%"
 ONE: Final = "_"
 
 Piece = tuple[bool, str]
-"""Whether it is a wildcard, and which; or a text that is met as it stands."""
+"""A wildcard, or a literal text."""
 
 
 def pieces(pattern: str, escape: str) -> tuple[Piece, ...]:
-    """Take a pattern apart; ValueError for what Spark refuses, or what is too long."""
+    """Parse a pattern; ValueError if Spark refuses it, or if it is too long."""
     if len(escape) != 1:
         raise ValueError("an escape is one character")
     if len(pattern) > PATTERN_CHARS_MAX:
@@ -30,7 +30,7 @@ def pieces(pattern: str, escape: str) -> tuple[Piece, ...]:
                 raise ValueError("an escape stands before %, _ or itself")
             _join(found, escaped)
         elif character in {ANY, ONE}:
-            # Several % in a row are one, so that they cost no more.
+            # Several % in a row are treated as one, so that they cost no more.
             if character == ONE or found[-1:] != [(True, ANY)]:
                 found.append((True, character))
         else:
@@ -41,7 +41,7 @@ def pieces(pattern: str, escape: str) -> tuple[Piece, ...]:
 
 
 def plain_search(parts: tuple[Piece, ...]) -> tuple[str, str] | None:
-    """Return the kernel, and the text that it looks for, where no regular expression is needed."""
+    """Return the kernel and its text, if no regular expression is needed."""
     match parts:
         case ():
             return "equal", ""

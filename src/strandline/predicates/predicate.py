@@ -1,4 +1,4 @@
-"""A predicate, parsed once, and evaluated over batches as often as one likes."""
+"""A predicate, parsed once, and evaluated over any number of batches."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ EVENT_COLUMNS: Final = pa.schema(
         ),
     ]
 )
-"""What a topic of events offers to predicates."""
+"""The columns of a topic of events for predicates."""
 
 _SHARED_MAX: Final = 128
 
 
 def event_columns(declared: pa.Schema | None = None) -> pa.Schema:
-    """Return EVENT_COLUMNS for a topic whose payloads are declared to have these fields."""
+    """Return EVENT_COLUMNS for a topic with these declared payload fields."""
     if declared is None:
         return EVENT_COLUMNS
     at = EVENT_COLUMNS.get_field_index("payload")
@@ -77,29 +77,29 @@ class Predicate:
 
     @property
     def now_us(self) -> int:
-        """What `current_timestamp` in it stands for, in microseconds since the epoch."""
+        """The value of `current_timestamp` in it, in microseconds since the epoch."""
         return self._now_us
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns that it was parsed for."""
+        """The columns for which it was parsed."""
         return self._evaluation.schema
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
-        """The names of the columns that it reads, as the schema has them and in its order."""
+        """The names of the columns that it reads, spelled and ordered as in the schema."""
         read = self._evaluation.node.columns()
         return tuple(name for name in self._evaluation.schema.names if name in read)
 
     @property
     def row_test(self) -> RowTest | None:
-        """The same for a row by itself, given as values; None if it has to be a batch."""
+        """The same for a single row, given as values; None if only batches can be evaluated."""
         found: RowTest | None = self._evaluation.row_test
         return found
 
     @cached_property
     def bounds(self) -> tuple[Bound, ...]:
-        """What every matching row meets, so that others need not be read; it is never all."""
+        """Necessary conditions of matching rows, so that other rows need not be read."""
         found: tuple[Bound, ...] = _bounding().bounds_of(self._evaluation.node)
         return found
 
@@ -107,8 +107,8 @@ class Predicate:
     def spark_sql(self) -> str:
         """The same predicate for `DataFrame.where`, on the columns of `format("strandline")`.
 
-        Paths into a payload become `try_variant_get`, times are written out, and the column
-        `timestamp` of events is `_timestamp`. Other text is Spark SQL as it is.
+        Paths into a payload become `try_variant_get`, times become literals, and the column
+        `timestamp` of events becomes `_timestamp`. Other text is already Spark SQL.
         """
         if self._checked is None:
             return "TRUE"
@@ -118,13 +118,13 @@ class Predicate:
     def matches(self, batch: pa.RecordBatch) -> pa.BooleanArray:
         """Return for each row whether it matches; NULL does not.
 
-        PredicateEvalError if a row makes it fail. InvalidError if the batch lacks a
-        column of the schema that it was parsed for.
+        PredicateEvalError if it fails on a row. InvalidError if the batch lacks a column of
+        the schema for which it was parsed.
         """
         return self._evaluation.matches(check_instance("batch", batch, pa.RecordBatch))
 
     def filter(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the rows that match, in their order; raises what `matches` does."""
+        """Return the matching rows, in order; raises the errors of `matches`."""
         checked = check_instance("batch", batch, pa.RecordBatch)
         return filtered(checked, self._evaluation.mask(checked))
 
@@ -138,8 +138,8 @@ class Predicate:
 def matches_each(predicates: Sequence[Predicate], batch: pa.RecordBatch) -> list[pa.BooleanArray]:
     """Return `matches` of each predicate, all in one pass over the batch.
 
-    What several of them share is computed once. The predicates were parsed for one schema,
-    else InvalidError. PredicateEvalError of the first one that fails.
+    Common parts are computed once. InvalidError unless the predicates were parsed for one
+    schema. PredicateEvalError of the first one that fails.
     """
     each = check_items("predicates", predicates)
     for predicate in each:
@@ -164,11 +164,11 @@ def parse_predicate(text: str, schema: pa.Schema, *, now_us: int | None = None) 
     """Parse `text` for batches of this schema; blank text matches all.
 
     `current_timestamp` in it is `now_us`, in microseconds since the epoch, or the time of
-    this call, and stays so.
+    this call, and does not change.
 
-    PredicateError with the position of what is wrong: syntax, an unknown column, types
-    that do not meet, a result that is not boolean. UnsupportedPredicateError for what is
-    not in the dialect.
+    PredicateError with the position of the error: syntax, an unknown column, types that do
+    not meet, a result that is not boolean. UnsupportedPredicateError for a form that is not
+    in the dialect.
     """
     text = check_text(text, "predicate")
     check_schema(check_instance("schema", schema, pa.Schema))
@@ -193,7 +193,7 @@ def check_syntax(text: str) -> None:
         import_module("strandline.predicates.reading").read(text)
 
 
-# sqlglot and the kernels of Arrow take a while to load, and not every program has a predicate.
+# sqlglot and Arrow's kernels load slowly, and not every program uses predicates.
 @cache
 def _evaluating() -> Any:
     return import_module("strandline.predicates.evaluation")

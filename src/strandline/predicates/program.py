@@ -1,4 +1,4 @@
-"""Predicates made ready to run: each column and each distinct operation once."""
+"""Predicates prepared for evaluation: each column and each distinct operation once."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -20,7 +20,7 @@ from strandline.values import InvalidError
 
 
 class Program:
-    """What computes several nodes over one batch."""
+    """Computes several nodes over one batch."""
 
     __slots__ = ("_changes", "_columns", "_results", "_schema", "_start", "_steps")
 
@@ -34,7 +34,7 @@ class Program:
         self._results = [self._place(node, places) for node in nodes]
 
     def run(self, batch: pa.RecordBatch) -> list[Any]:
-        """Return for each node its column over `batch`; ArrowInvalid where a row fails."""
+        """Return the column of each node over `batch`; ArrowInvalid if a row fails."""
         values = self._start.copy()
         column = batch.column
         is_same = batch.schema.equals(self._schema)
@@ -42,7 +42,7 @@ class Program:
             found = column(index if is_same else self._find(batch, index))
             values[place] = found if change is None else change(found)
         for place, step, inputs in self._steps:
-            if len(inputs) == 2:  # noqa: PLR2004 - Nearly always, and quicker.
+            if len(inputs) == 2:  # noqa: PLR2004 - The usual case, and faster.
                 values[place] = step(values[inputs[0]], values[inputs[1]])
             else:
                 values[place] = step(*[values[each] for each in inputs])
@@ -78,7 +78,7 @@ class Program:
 
 
 def _shredders(nodes: Sequence[Node]) -> dict[str, Shredder]:
-    """Return for each column of JSON what parses it once for all paths into it."""
+    """Return for each column of JSON a parser of all paths into it."""
     paths: dict[str, dict[Path, None]] = {}
     for each in (inner for node in nodes for inner in node.walk()):
         if each.op in LOOKS and each.inputs[0].op == "column":

@@ -1,8 +1,8 @@
-"""From text to sqlglot's tree, once every word of it is known to be allowed.
+"""Parses text with sqlglot, after all its tokens were checked.
 
-sqlglot takes more than Spark does, and here and there binds it in another order. So the
-tokens are checked first: what is not on the allow-list, and what the two could read in
-two ways, does not get as far as the parser.
+sqlglot accepts more than Spark, and sometimes has another precedence. So the tokens are
+checked first: forms that are not on the allow-list, and forms that the two would parse
+differently, are refused before the parser runs.
 """
 
 import re
@@ -34,7 +34,7 @@ _PARSER: Final[Any] = type(_SPARK.parser())
 
 
 class _Parser(_PARSER):  # type: ignore[misc]
-    """Spark's parser, to which each function is a name and what it is given."""
+    """Spark's parser, which treats each function as a name with arguments."""
 
     FUNCTIONS: Final[dict[str, Any]] = {}
     FUNCTION_PARSERS: Final = {
@@ -43,7 +43,7 @@ class _Parser(_PARSER):  # type: ignore[misc]
     NO_PAREN_FUNCTIONS: Final[dict[Any, Any]] = {}
     NO_PAREN_FUNCTION_PARSERS: Final = {"CASE": _PARSER.NO_PAREN_FUNCTION_PARSERS["CASE"]}
 
-    # A call without values, and an interval, would have no position.
+    # A call without arguments, and an interval, would have no position.
 
     def _parse_function_call(self, *args: Any, **kwargs: Any) -> Any:
         start = self._curr.start if self._curr else 0
@@ -82,7 +82,7 @@ _LINE_AND_COLUMN = re.compile(r"(\d+):(\d+)")
 
 
 def read(text: str) -> Read:
-    """Return what `text` says, which has only what the allow-list has."""
+    """Parse `text`, which may contain only forms of the allow-list."""
     if len(text) > TEXT_CHARS_MAX:
         raise UnsupportedPredicateError(
             f"a predicate has at most {TEXT_CHARS_MAX} characters",
@@ -107,19 +107,19 @@ def read(text: str) -> Read:
 
 
 def position_of(tree: exp.Expression) -> int:
-    """Return where the first word of a part of a predicate stands."""
+    """Return the position of the first word of a part of a predicate."""
     starts = [node.meta["start"] for node in tree.walk() if "start" in node.meta]
     return min(starts, default=0)
 
 
 def is_unknown(tree: exp.Expression, text: str) -> bool:
-    """Whether this stands for the word UNKNOWN."""
+    """Whether this represents the word UNKNOWN."""
     start = tree.meta.get("start", 0)
     return isinstance(tree, exp.Literal) and text[start : start + 7].upper() == _UNKNOWN
 
 
 def _marked(token: Any) -> Any:
-    """Return a token as the parser is to see it: it would take UNKNOWN for NULL."""
+    """Return a token for the parser, which would treat UNKNOWN as NULL."""
     kind = token.token_type
     if kind.name != _UNKNOWN:
         return token
@@ -176,12 +176,12 @@ def _check_depth(text: str, tree: exp.Expression) -> None:
 
 @dataclass(slots=True)
 class _Level:
-    """What was met since the last AND, OR or comma between two parentheses."""
+    """The state since the last AND, OR or comma between two parentheses."""
 
     is_compared: bool = False
     #: BETWEEN without its AND.
     is_between: bool = False
-    #: Operators between the present two comparisons, by how they bind.
+    #: Operators between the current two comparisons, by their precedence.
     joints: set[str] = field(default_factory=set)
 
     def begin(self) -> None:
@@ -191,7 +191,7 @@ class _Level:
 
 
 class _Look:
-    """One look at the tokens, from left to right."""
+    """One pass over the tokens, from left to right."""
 
     def __init__(self, text: str, tokens: list[Any]) -> None:
         self._text = text
@@ -284,7 +284,7 @@ class _Look:
             self._check_joint(token, JOINTS[name])
 
     def _check_joint(self, token: Any, joint: str) -> None:
-        """Refuse what Spark and sqlglot bind in another order."""
+        """Refuse operators whose precedence differs between Spark and sqlglot."""
         joints = self._levels[-1].joints
         joints.add(joint)
         if len(joints - {"arithmetic"}) > 1 or (len(joints) > 1 and "||" in joints):
@@ -328,7 +328,7 @@ class _Look:
 
 
 def _nearest(word: str) -> str:
-    """Return what may have been meant, as the end of a sentence."""
+    """Return a suggestion, as the end of a sentence."""
     other = OTHER_NAMES.get(word)
     if other is not None:
         return f", write {other}"

@@ -1,7 +1,7 @@
-"""Regular expressions of Java that mean the same to RE2, which takes time linear in the text.
+"""Java regular expressions with the same meaning in RE2, whose time is linear in the text.
 
-A pattern is read once, and written again for RE2 where the two write one meaning in two
-ways. What RE2 has not, or has with another meaning, is refused with what to write instead.
+A pattern is parsed once, and rewritten for RE2 where the syntax differs. Forms that RE2
+lacks, or that have another meaning there, are refused with an alternative.
 """
 
 from typing import Final, NoReturn
@@ -9,7 +9,7 @@ from typing import Final, NoReturn
 from strandline.predicates.dialect import PATTERN_CHARS_MAX, REPETITIONS_MAX
 
 _LINE_ENDS: Final = r"\n\r\x{85}\x{2028}\x{2029}"
-# RE2 has no vertical tab among its blanks.
+# RE2's white space does not include the vertical tab.
 _CLASSES: Final = {"d": "0-9", "w": "0-9A-Za-z_", "s": r" \t\n\x0b\f\r"}
 _SIGNS: Final = {"n": r"\n", "t": r"\t", "r": r"\r", "f": r"\f"}
 _QUANTIFIERS: Final = "*+?"
@@ -27,11 +27,11 @@ _REFUSED: Final = {
 
 
 class Refused(ValueError):  # noqa: N818
-    """The pattern is not one that both engines read in the same way."""
+    """The two engines would not interpret the pattern in the same way."""
 
 
 def for_re2(pattern: str) -> str:
-    """Return the pattern as RE2 takes it; Refused, with the reason, if there is none."""
+    """Return the pattern for RE2; Refused, with the reason, if there is none."""
     if len(pattern) > PATTERN_CHARS_MAX:
         raise Refused(f"a pattern has at most {PATTERN_CHARS_MAX} characters")
     return _Pattern(pattern).translated()
@@ -206,7 +206,7 @@ class _Pattern:
     def _dollar(self) -> None:
         if self._next() not in {"", ")", "|"}:
             self._refuse("$ stands at the end; \\$ is the sign itself")
-        # Java takes one end of a line after it.
+        # In Java, one line end may follow.
         self._found.append(rf"(?:\r\n|[{_LINE_ENDS}])?\z")
         self._has_dollar = True
         self._is_atom = False
@@ -220,7 +220,7 @@ def _quoted(sign: str) -> str:
 
 
 def _single(part: str) -> int | None:
-    """Return the number of the one character that a part of a class stands for."""
+    """Return the code of the single character of a part of a class."""
     if part.startswith("\\x{"):
         return int(part[3:-1], 16)
     if len(part) == 1 and part != "-":

@@ -1,4 +1,4 @@
-"""Kernels that go from row to row, where Arrow has none with Spark's meaning."""
+"""Kernels that compute row by row, if Arrow has none with Spark's semantics."""
 
 from collections.abc import Callable, Iterable
 from itertools import repeat
@@ -7,11 +7,11 @@ from typing import Any
 import pyarrow as pa
 
 Kernel = Callable[..., Any]
-"""Takes a column, or one value for all rows, for each input; returns a column."""
+"""Called with a column, or one value for all rows, for each input; returns a column."""
 
 
 def each_row(compute: Callable[..., Any], made: pa.DataType) -> Kernel:
-    """Return what computes each row by itself; a NULL makes NULL."""
+    """Return a kernel that computes each row separately; the result of a NULL is NULL."""
 
     def kernel(*inputs: Any) -> pa.Array:
         rows = zip(*map(values_of, inputs), strict=False)
@@ -21,7 +21,7 @@ def each_row(compute: Callable[..., Any], made: pa.DataType) -> Kernel:
 
 
 def values_of(column: Any) -> Iterable[Any]:
-    """Return the values of a column, dates and times as numbers; one value again and again."""
+    """Return the values of a column, dates and times as numbers; a single value is repeated."""
     if isinstance(column, pa.Array):
         if pa.types.is_date32(column.type):
             column = column.view(pa.int32())

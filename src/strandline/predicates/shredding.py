@@ -1,6 +1,6 @@
-"""The values at some paths of a column of JSON, each text parsed once for all of them.
+"""Extracts the values at several paths of a column of JSON, and parses each text once.
 
-Of each text only what the paths lead to is made; the rest is skipped by the parser.
+Only the values at the paths are created; the parser skips the rest of each text.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -26,7 +26,7 @@ Decode = Callable[[bytes | str], Any]
 
 
 class Shredder:
-    """Parses texts for the paths that it was made for."""
+    """Parses texts for given paths."""
 
     __slots__ = ("_decode", "_exactly", "_root", "_roughly")
 
@@ -38,16 +38,16 @@ class Shredder:
         made = root.type_of()
         self._decode = msgspec.json.Decoder(made).decode
         self._exactly = msgspec.json.Decoder(made, float_hook=Number).decode
-        #: Of numbers beyond all DOUBLEs it makes infinity, as Spark does, and is slower.
+        #: Converts numbers beyond DOUBLE to infinity, as Spark does, but is slower.
         self._roughly = msgspec.json.Decoder(made, float_hook=float).decode
 
     def __call__(self, column: Any) -> "Shredded":
-        """Return what the paths lead to in each text of a column."""
+        """Return the values at the paths in each text of a column."""
         storage = column.storage if isinstance(column, pa.ExtensionArray) else column
         return Shredded(storage, self._root, self._decode, self._exactly, self._roughly)
 
     def one(self, text: "bytes | str | None") -> "ShreddedOne":
-        """Return what the paths lead to in one text."""
+        """Return the values at the paths in one text."""
         return ShreddedOne(text, self._root, self._decode, self._exactly, self._roughly)
 
 
@@ -87,7 +87,7 @@ class Shredded:
         return self._taken(self._exactly)
 
     def _taken(self, decode: Decode) -> dict[Path, list[Any]]:
-        # A part at a time, so that what is parsed stays in the processor's cache.
+        # In parts, so that parsed values stay in the processor's cache.
         found = self._part(decode, 0)
         for at in range(_PART, len(self._storage), _PART):
             for path, values in self._part(decode, at).items():
@@ -100,7 +100,7 @@ class Shredded:
 
 
 class ShreddedOne:
-    """The values at the paths, of one text, which is parsed when the first is asked for."""
+    """The values at the paths in one text, which is parsed at the first access."""
 
     __slots__ = ("_decode", "_exact", "_exactly", "_root", "_roughly", "_row", "_text")
 
@@ -134,7 +134,7 @@ class ShreddedOne:
 
 
 def _parsed(decoders: tuple[Decode, Decode], texts: pa.Array) -> list[Any]:
-    """Return each text, parsed; many are quicker as bytes, which need not become text first."""
+    """Return each text, parsed; many are faster as bytes, without decoding to text first."""
     listed = (texts if len(texts) < _MANY else texts.cast(pa.binary())).to_pylist()
     try:
         return list(map(decoders[0], listed))
@@ -143,7 +143,7 @@ def _parsed(decoders: tuple[Decode, Decode], texts: pa.Array) -> list[Any]:
 
 
 def _decoded(decoders: tuple[Decode, Decode], text: bytes | str | None) -> Any:
-    """Return one row; None for NULL, and for invalid JSON, as `try_parse_json` has it."""
+    """Return one row; None for NULL, and for invalid JSON, as in `try_parse_json`."""
     if text is None:
         return None
     for each in decoders:
@@ -153,7 +153,7 @@ def _decoded(decoders: tuple[Decode, Decode], text: bytes | str | None) -> Any:
 
 
 class _Branch:
-    """What paths have in common up to here."""
+    """A common prefix of paths."""
 
     __slots__ = ("_getters", "_is_leaf", "_items", "_made", "_names")
 
@@ -177,7 +177,7 @@ class _Branch:
         branch.add(tuple(rest))
 
     def type_of(self) -> Any:
-        """Return the type that msgspec decodes: of objects and arrays only what is asked for."""
+        """Return the type that msgspec decodes: only the requested parts of objects and arrays."""
         if self._is_leaf:
             return Any
         found: Any = _SCALARS
@@ -198,11 +198,11 @@ class _Branch:
                 }
         else:
             found |= dict[str, msgspec.Raw]
-        # The elements of an array have one type: what is asked of them comes as it is.
+        # The elements of an array have one type, so requested elements are decoded completely.
         return found | (list[Any] if self._items else list[msgspec.Raw])
 
     def _has_attributes_only(self) -> bool:
-        # What belongs to a leaf, or to an element, comes as a dictionary.
+        # The value of a leaf, or of an element, is decoded as a dictionary.
         is_mixed = bool(self._items) or (self._is_leaf and bool(self._names))
         inner = map(_Branch._has_attributes_only, self._names.values())
         return not is_mixed and all(inner)
@@ -216,7 +216,7 @@ class _Branch:
                 yield (name, *path), (f"f{number}", *steps)
 
     def all_taken(self, rows: list[Any]) -> dict[Path, list[Any]]:
-        """Return the values at each path below, by the short way if each row has all of them."""
+        """Return the values at each path below, by a fast path if each row has all of them."""
         if self._getters is not None:
             with suppress(AttributeError):
                 return {path: list(map(get, rows)) for path, get in self._getters.items()}
@@ -233,7 +233,7 @@ class _Branch:
         """Return the values at each path below."""
         found: dict[Path, list[Any]] = {(): rows} if self._is_leaf else {}
         for number, (name, branch) in enumerate(self._names.items()):
-            # What belongs to a leaf, or to an element, comes as a dictionary.
+            # The value of a leaf, or of an element, is decoded as a dictionary.
             made = self._made
             inner = _of_dict(name, rows) if made is None else _of_struct(made, number, rows)
             for path, values in branch.taken(inner).items():

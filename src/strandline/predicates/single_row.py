@@ -1,8 +1,8 @@
 """A predicate on one row, computed with Python's own values.
 
-A call of an Arrow kernel costs more than a comparison of two numbers, so that a row by
-itself, such as an event that a trigger has been given, is quicker without. What is not
-here is computed with kernels; what is here means the same, which a test holds it to.
+A call of an Arrow kernel costs more than a comparison of two numbers, so a single row,
+such as an event of a trigger, is faster without kernels. Operations that are not here are
+computed with kernels; a test checks that those here have the same results.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -32,7 +32,7 @@ from strandline.predicates.steps import Path
 from strandline.predicates.variant import typed_one
 
 Row = Sequence[Any]
-"""The values of the columns that are read: times as numbers, JSON as it is written."""
+"""The values of the columns that are read: times as numbers, JSON as text."""
 
 Compute = Callable[[Row], Any]
 
@@ -53,11 +53,11 @@ _LIKE: Final[Mapping[str, Callable[[str, str], bool]]] = {
 
 
 class _Unsupported(Exception):  # noqa: N818 - Never leaves this module.
-    """A part of a predicate that only kernels compute."""
+    """A part of a predicate that only kernels can compute."""
 
 
 class RowTest:
-    """One predicate, ready to run over rows."""
+    """One predicate, prepared for evaluation over rows."""
 
     def __init__(self, node: Node, schema: pa.Schema) -> None:
         self._schema = schema
@@ -68,16 +68,16 @@ class RowTest:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns whose values make a row, in their order."""
+        """The columns whose values form a row, in order."""
         return tuple(self._places)
 
     def matches(self, row: Row) -> bool | None:
-        """Return whether a row matches, None for NULL; ArrowInvalid where it fails."""
+        """Return whether a row matches, None for NULL; ArrowInvalid if it fails."""
         found: bool | None = self._compute(self._looked_into(row))
         return found
 
     def matches_batch(self, batch: pa.RecordBatch) -> bool | None:
-        """Return the same of the one row of a batch of the schema."""
+        """Do the same for the only row of a batch of the schema."""
         return self.matches([read(batch) for read in self._reads])
 
     def _looked_into(self, row: Row) -> Row:
@@ -88,7 +88,7 @@ class RowTest:
             for name, value in zip(self._places, row, strict=True)
         ]
 
-    # --- what computes each node ---
+    # --- the functions of nodes ---
 
     def _compiled(self, node: Node) -> Compute:
         if node.is_literal:
@@ -213,7 +213,7 @@ class RowTest:
         return self._joined(node, deciding=True)
 
     def _joined(self, node: Node, *, deciding: bool) -> Compute:
-        """Return what computes the parts until one decides; what can fail is left to kernels."""
+        """Return a function that evaluates parts until one decides; failing parts need kernels."""
         if node.can_fail:
             raise _Unsupported
         parts = [self._compiled(each) for each in node.inputs]
@@ -261,7 +261,7 @@ class RowTest:
 
 
 def row_test(node: Node, schema: pa.Schema) -> RowTest | None:
-    """Return what computes a node for one row; None if only kernels can."""
+    """Return a function that computes a node for one row; None if only kernels can."""
     try:
         return RowTest(node, schema)
     except _Unsupported:

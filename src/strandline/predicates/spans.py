@@ -1,4 +1,4 @@
-"""Intervals, and dates and times that are moved by them."""
+"""Intervals, and their addition to dates and times."""
 
 import re
 from typing import Final, NamedTuple
@@ -53,8 +53,8 @@ def interval_of(make: Builder, tree: exp.Expression, at: int) -> Interval:
 def moved(make: Builder, node: Node, by: Interval, op: str, at: int) -> Node:
     """Return a date or a time that is moved by an interval.
 
-    Years from 1 to 9999 do not overflow, which is what Python has dates and times for; so
-    this is taken as an operation that cannot fail.
+    The years 1 to 9999, which Python's dates and times cover, do not overflow, so this is
+    treated as an operation that cannot fail.
     """
     if node.type is VARIANT:
         node = make.typed(node, TIMESTAMP)

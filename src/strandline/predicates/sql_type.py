@@ -1,4 +1,4 @@
-"""The types of the dialect, and which of them an Arrow column has."""
+"""The types of the dialect, and their Arrow types."""
 
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
@@ -7,7 +7,7 @@ import pyarrow as pa
 
 DIGITS_MAX: Final = 38
 DECLARED: Final = b"strandline.payload_schema"
-"""In the metadata of a column of JSON: the schema that is declared for it, as it is stored."""
+"""In the metadata of a column of JSON: its declared schema, in the stored form."""
 
 
 class SqlType(NamedTuple):
@@ -17,7 +17,7 @@ class SqlType(NamedTuple):
     precision: int = 0
     scale: int = 0
     inner: "tuple[SqlType, ...]" = ()
-    """Of an array its elements, of a map its keys and values."""
+    """The elements of an array; the keys and values of a map."""
 
     def __str__(self) -> str:
         shown = self.name.upper()
@@ -38,9 +38,9 @@ DATE: Final = SqlType("date")
 TIMESTAMP: Final = SqlType("timestamp")
 TIMESTAMP_NTZ: Final = SqlType("timestamp_ntz")
 VARIANT: Final = SqlType("variant")
-"""JSON that can be looked into, with the type of each value that it has."""
+"""JSON, whose values each have their own type."""
 OPAQUE: Final = SqlType("opaque")
-"""Whatever else a column holds; it can only be tested for NULL."""
+"""Any other type; it can only be tested for NULL."""
 
 INTEGERS: Final = (TINYINT, SMALLINT, INT, BIGINT)
 FLOATS: Final = (FLOAT, DOUBLE)
@@ -67,12 +67,12 @@ _SQL: Final = {arrow: sql for sql, arrow in _ARROW.items()} | {
     pa.large_string(): STRING,
     pa.string_view(): STRING,
 }
-# How many digits the values of an integer type may have, as a decimal.
+# The digits of the values of an integer type, as a decimal.
 _DIGITS: Final = {TINYINT: 3, SMALLINT: 5, INT: 10, BIGINT: 20}
 
 
 def decimal(precision: int, scale: int) -> SqlType:
-    """Return the type of decimals with so many digits, so many of them after the point."""
+    """Return the decimal type of this precision and scale."""
     return SqlType("decimal", precision, scale)
 
 
@@ -91,7 +91,7 @@ def is_nested(kind: SqlType) -> bool:
 
 
 def is_number(kind: SqlType) -> bool:
-    """Return whether one can calculate with it."""
+    """Return whether it is numeric."""
     return kind in INTEGERS or kind in FLOATS or is_decimal(kind)
 
 
@@ -101,7 +101,7 @@ def as_decimal(kind: SqlType) -> SqlType:
 
 
 def arrow_type(kind: SqlType) -> pa.DataType:
-    """Return the Arrow type in which values of this type are calculated."""
+    """Return the Arrow type that is used for calculations with this type."""
     if is_decimal(kind):
         return pa.decimal128(kind.precision, kind.scale)
     return _ARROW[kind]
@@ -136,7 +136,7 @@ def wider_decimal(left: SqlType, right: SqlType) -> SqlType:
 
 
 def conversion(kind: SqlType, stored: pa.DataType) -> Callable[[Any], Any] | None:
-    """Return what turns a stored column into the type of its calculation, if that differs."""
+    """Return the conversion of a stored column to the type for calculations, if that differs."""
     if kind in {OPAQUE, VARIANT} or is_nested(kind):
         return None
     wanted = arrow_type(kind)

@@ -1,4 +1,4 @@
-"""Steps into a value, and how Spark writes them."""
+"""Steps into a value, and their form in Spark."""
 
 import re
 from typing import Final
@@ -6,11 +6,11 @@ from typing import Final
 _PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z_0-9]*\Z")
 
 Path = tuple[str | int, ...]
-"""Names of fields, keys of maps and positions in arrays, from the outside to the inside."""
+"""Names of fields, keys of maps and positions in arrays, from outer to inner."""
 
 
 def spark_path(steps: Path) -> str | None:
-    """Return the path as `variant_get` takes it; None if it cannot name one of the steps."""
+    """Return the path for `variant_get`; None if it cannot express one of the steps."""
     found = ["$"]
     for step in steps:
         if isinstance(step, int):
@@ -27,7 +27,7 @@ def spark_path(steps: Path) -> str | None:
 
 
 def shown_path(name: str, steps: Path) -> str:
-    """Return a path as a predicate has it, for messages."""
+    """Return a path in the form of predicates, for messages."""
     shown = [name]
     for step in steps:
         if isinstance(step, int):

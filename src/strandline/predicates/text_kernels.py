@@ -1,4 +1,4 @@
-"""What functions of text do to whole columns."""
+"""Computes functions of text on columns."""
 
 from collections.abc import Callable
 from functools import partial
@@ -27,7 +27,7 @@ def _change_case(ascii_kernel: str, change: Callable[[str], str], texts: Any) ->
 
 
 def _searching(name: str, test: Callable[[str, str], bool]) -> Callable[[Node], Kernel]:
-    """Return what builds a test of a text for another: by Arrow's kernel if that is a literal."""
+    """Return a builder of text searches, which use Arrow's kernel for literals."""
 
     def built(node: Node) -> Kernel:
         wanted = node.inputs[1]
@@ -61,7 +61,7 @@ def _substring(node: Node) -> Kernel:
 
 def _sliced(text: str, first: int, count: int = 2**31 - 1) -> str:
     start = first - 1 if first > 0 else first and len(text) + first
-    # The end is counted from where the text would begin, even if that is before it.
+    # The end is counted from the requested start, even if that is before the text.
     end = min(start + count, len(text))
     return text[max(start, 0) : max(end, 0)]
 
@@ -74,7 +74,7 @@ def _trim(node: Node) -> Kernel:
     }[node.op]
     if len(node.inputs) > 1 and not node.inputs[1].is_literal:
         return each_row(strip, _TEXT)
-    # By default spaces alone, no other blanks.
+    # By default only spaces, and no other white space.
     options = pc.TrimOptions(node.inputs[1].detail if len(node.inputs) > 1 else " ")
     return lambda texts, *_: _call(kernel, [texts], options)
 

@@ -1,4 +1,4 @@
-"""What stands between quotes: its escapes, and the dates and times that it may mean."""
+"""Quoted text: its escapes, and dates and times in it."""
 
 import re
 from datetime import UTC, date, datetime, timedelta, timezone
@@ -13,7 +13,7 @@ _ESCAPES: Final = {
     "n": "\n",
     "r": "\r",
     "t": "\t",
-    # They keep their backslash, so that LIKE meets it.
+    # They keep their backslash for LIKE.
     "%": "\\%",
     "_": "\\_",
 }
@@ -29,7 +29,7 @@ _ZONE_HOURS_MAX: Final = 18
 
 
 def unquoted(raw: str) -> str:
-    """Return what a quoted text means; ValueError for an escape that the dialect has not."""
+    """Return the value of a quoted text; ValueError for an unsupported escape."""
     return _ESCAPE.sub(_meaning, raw[1:-1])
 
 
@@ -44,8 +44,8 @@ def days_of(text: str) -> int:
 def microseconds_of(text: str, *, with_zone: bool) -> int:
     """Return the microseconds since 1970 of `2026-01-31 12:00:00.5`, in UTC.
 
-    `T` may stand for the space, the end from the right may be missing, and a zone may
-    follow if `with_zone`. ValueError for any other form.
+    `T` may replace the space, parts may be missing at the end, and a zone may follow if
+    `with_zone`. ValueError for any other form.
     """
     found = _TIMESTAMP.match(text)
     if found is None or (found[8] and not with_zone):

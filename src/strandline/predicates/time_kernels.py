@@ -1,4 +1,4 @@
-"""What functions of dates and times do to whole columns, all in UTC."""
+"""Computes functions of dates and times on columns, in UTC."""
 
 from collections.abc import Callable
 from decimal import Decimal
@@ -32,7 +32,7 @@ _OF_WEEK: Final = pc.DayOfWeekOptions(count_from_zero=False, week_start=7)
 
 
 def _local(moments: Any) -> Any:
-    """Return times without their zone, which is UTC: Arrow would look for a database of zones."""
+    """Return times without their zone, UTC: Arrow would search for a time zone database."""
     return moments.cast(_LOCAL) if pa.types.is_timestamp(moments.type) else moments
 
 
@@ -59,7 +59,7 @@ def _days(moments: Any) -> Any:
 
 
 def _add_days(moments: Any, days: Any) -> Any:
-    # Around the ends of INT both go on at the other one.
+    # Both wrap around at the ends of INT.
     return _call("add", [_days(moments), days]).view(pa.date32())
 
 

@@ -14,9 +14,9 @@ _NAME: Final = re.compile(r"`[^`]*`|\w+")
 
 
 def spark_sql(text: str, checked: CheckedPredicate, now_us: int) -> str:
-    """Return the text with paths into JSON and the present time written out.
+    """Return the text with paths into JSON and the current time replaced.
 
-    A comment may end it, so a line break follows.
+    It may end in a comment, so a line break follows.
     """
     parts: dict[int, tuple[int, str]] = {}
     for start, name in checked.renamed.items():

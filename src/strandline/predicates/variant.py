@@ -1,7 +1,7 @@
-"""Values of JSON as Spark's `variant_get` gives them: which type each becomes, and how.
+"""Converts values of JSON to types, like Spark's `variant_get`.
 
-Spark keeps a number of JSON as an integer, as a decimal if it is written without an
-exponent and has up to 38 digits, and as a DOUBLE otherwise. Then it casts as elsewhere.
+Spark stores a JSON number as an integer, as a decimal if it is written without an exponent
+and has up to 38 digits, and as a DOUBLE otherwise. Then it casts as usual.
 """
 
 import math
@@ -30,33 +30,33 @@ from strandline.predicates.sql_type import (
 
 _WIDE: Final = Context(prec=1100, rounding=ROUND_HALF_UP)
 _BITS: Final = dict(zip(INTEGERS, (7, 15, 31, 63), strict=True))
-#: Arrow takes for these what Spark casts without a change, and nothing else: of booleans 1.0.
+#: For these Arrow accepts exactly the values that Spark casts unchanged; for booleans also 1.0.
 _DIRECT: Final = frozenset({STRING, BOOLEAN, DOUBLE})
 _WHOLE: Final = frozenset({int, type(None)})
 _INEXACT: Final = frozenset({BOOLEAN, DOUBLE, DATE})
 _EXACT: Final = frozenset({float, list, dict})
 _DECIMAL_END: Final = 10**DIGITS_MAX
-#: Spark's parser takes numbers of up to 1,000 digits.
+#: Spark's parser accepts numbers of up to 1,000 digits.
 _READ_END: Final = 10**1000
 _encode_text: Final = msgspec.json.Encoder().encode
 _SHORT_EXPONENTS: Final = range(-3, 7)
 
 
 class NotCastable(ValueError):  # noqa: N818
-    """A value that has no counterpart in the type that was asked for."""
+    """A value that cannot be converted to the requested type."""
 
 
 class Number(str):
-    """A number that is no integer, as it is written."""
+    """The text of a number that is not an integer."""
 
     __slots__ = ()
 
 
 def typed(values: list[Any], exact: Callable[[], list[Any]], kind: SqlType, *, is_try: bool) -> Any:
-    """Return values of JSON as a column; ArrowInvalid where one does not fit, unless a try.
+    """Return values of JSON as a column; ArrowInvalid if one does not fit, without `is_try`.
 
-    `exact` returns the same values with numbers as they are written, which is asked for
-    where a float would not do.
+    `exact` returns the same values with the texts of numbers; it is called if floats are
+    not exact enough.
     """
     if kind in _DIRECT or (kind in INTEGERS and _WHOLE.issuperset(map(type, values))):
         try:
@@ -70,7 +70,7 @@ def typed(values: list[Any], exact: Callable[[], list[Any]], kind: SqlType, *, i
 
 
 def typed_one(value: Any, exact: Callable[[], Any], kind: SqlType, *, is_try: bool) -> Any:
-    """Return what `typed` makes of one value, dates and times as numbers."""
+    """Do what `typed` does for one value, with dates and times as numbers."""
     if value is None or (type(value) is str and kind is STRING):
         return value
     if kind is DOUBLE and type(value) is float:
@@ -97,7 +97,7 @@ def _one(value: Any, kind: SqlType, cast: Callable[[Any, SqlType], Any], *, is_t
 
 
 def _met(value: Any) -> Any:
-    """Return a number as Spark keeps it."""
+    """Return a number as Spark stores it."""
     if type(value) is Number:
         return _decimal_or_double(value)
     if type(value) is int and not -(2**63) <= value < 2**63:
@@ -215,7 +215,7 @@ _CASTS: Final[dict[SqlType, Callable[[Any, SqlType], Any]]] = {
 
 
 def json_text(value: Any) -> str:
-    """Return a value of JSON as Spark writes a variant: names sorted, nothing between them."""
+    """Return a value of JSON as Spark writes a variant: sorted names, no white space."""
     value = _met(value)
     kind = type(value)
     if kind in {str, bool, NoneType}:
@@ -223,7 +223,7 @@ def json_text(value: Any) -> str:
     if kind is list:
         return f"[{','.join(map(json_text, value))}]"
     if kind is dict:
-        # Java compares text by units of UTF-16.
+        # Java compares text by UTF-16 code units.
         names = sorted(value, key=lambda name: name.encode("utf-16-be"))
         members = ",".join(f"{json_text(name)}:{json_text(value[name])}" for name in names)
         return f"{{{members}}}"
@@ -233,7 +233,7 @@ def json_text(value: Any) -> str:
 
 
 def java_double(value: float) -> str:
-    """Return a DOUBLE as Java 19 and later write it; before, a few had a digit more."""
+    """Return a DOUBLE as Java 19 and later write it; earlier ones wrote some with more digits."""
     if math.isinf(value):
         return "Infinity" if value > 0 else "-Infinity"
     sign, digits, exponent = Decimal(repr(value)).normalize(_WIDE).as_tuple()

@@ -1,8 +1,8 @@
 """The server: one log over HTTP. Thin: decode, call one room, encode. See design 0100.
 
-Promises: an answer says what the log said, in the same words; what a token does not allow
-is not done, and what it may not see does not show; no request holds more memory than its
-limits say; a server that ends answers what it has taken, and ends every stream.
+Promises: a response has the result of the log, with the same messages; a token limits which
+calls are made and what is visible; no request uses more memory than its limits; a server
+that shuts down answers the requests that it has accepted, and ends every stream.
 
 Does not promise an order among requests of several connections.
 """

@@ -40,7 +40,7 @@ class Admission:
         self._is_far = is_far
 
     async def admit(self, request: Request) -> Caller:
-        """Return who sends the request, or raise RequestError."""
+        """Return the caller of the request, or raise RequestError."""
         header = request.headers.get("authorization")
         if header is not None:
             return await self._holder(header)
@@ -51,7 +51,7 @@ class Admission:
         return LOOPBACK
 
     def admit_call(self, headers: Mapping[str, Sequence[str]]) -> Caller:
-        """Return who makes a call of another protocol than HTTP, or raise RequestError.
+        """Return the caller of a call of another protocol than HTTP, or raise RequestError.
 
         Blocks. Such a call names no host and no origin, and no browser can make one.
         """
@@ -88,7 +88,7 @@ class Admission:
 
 
 def check_local_host(request: Request) -> None:
-    """Raise 421 unless the request names loopback, and it alone.
+    """Raise 421 unless the request names only loopback as its host.
 
     A name may have been made to resolve so.
     """

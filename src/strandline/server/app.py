@@ -68,7 +68,7 @@ _NAMED_ERRORS: Final = {
 
 @endpoint("GET", "/errors/{name}", None, answers={"text/plain": str})
 async def get_error(call: Call) -> Response:
-    """Explain an error: what the `type` of a problem document names."""
+    """Explain an error: the page at the `type` of a problem document."""
     name = call.path("name")
     if name in REQUEST_PROBLEMS:
         return PlainTextResponse(REQUEST_PROBLEMS[name])

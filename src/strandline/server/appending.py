@@ -143,7 +143,7 @@ async def _append(
 def _append_many(
     log: Log, topic: Topic, kind: ValueKind, given: Values, terms: AppendTerms
 ) -> Response:
-    """Append so many values that a loop would stand still meanwhile; in a thread."""
+    """Append many values in a thread, because they would block the loop."""
     return _answer(append_values(log, topic, kind, given, terms), log.durability_max)
 
 
@@ -162,7 +162,7 @@ def append_values(
 
 
 def new_answer(first: Receipt, count: int, level: Durability) -> bytes:
-    """Return the body of the answer for so many new records that were written as one."""
+    """Return the body of the response for this number of records of one atomic append."""
     partition, offset, timestamp_us = place_of(first)
     when = moment(timestamp_us)
     begin, end = (

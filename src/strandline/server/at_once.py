@@ -38,7 +38,7 @@ else:
 
 
 WHOLE_REQUEST: Final = "strandline.whole_request"
-"""Where the scope of a request has all of its bytes, if they came together and alone."""
+"""The key of a request's scope with all of its bytes, if they arrived together and alone."""
 _CREATED: Final = 201
 _BODY_BYTES_MAX: Final = 64 * 1024
 _HEAD_BYTES_MAX: Final = 1024
@@ -56,7 +56,7 @@ Answer = Callable[[int, Response | bytes], None]
 
 
 class KnownHead(NamedTuple):
-    """What the head of a request stands for."""
+    """The decoded head of a request."""
 
     caller: Caller
     token_digest: str | None
@@ -115,7 +115,7 @@ class AppendsAtOnce:
         self._known[head] = KnownHead(call.caller, digest, topic, terms, level)
 
     def take(self, whole: bytes, answer: Answer) -> bool:
-        """Append what a request says, if it is an append that needs no wait to be made.
+        """Append the values of a request, if it is an append that needs no waiting.
 
         Then `answer` is called, at once or, for what is to be synced, later. False for all
         others, of which nothing was done.

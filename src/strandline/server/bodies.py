@@ -61,7 +61,7 @@ class _CloudHead(msgspec.Struct):
 
 
 class Values(NamedTuple):
-    """Values to append, and the keys of those that have none of their own."""
+    """Values to append, and keys for values without their own."""
 
     values: Sequence[Value]
     keys: Sequence[str | None] | None = None
@@ -147,7 +147,7 @@ def _events_in(body: bytes, *, is_list: bool) -> list[Event]:
 
 
 def _decoded(decode: Callable[[Any], Any], text: bytes | msgspec.Raw) -> Any:
-    """Return what a part of a body holds; it is as large as a record may be at most."""
+    """Decode a part of a body; it is at most as large as a record may be."""
     size = memoryview(text).nbytes
     if size > RECORD_BYTES_MAX:
         raise InvalidError(

@@ -40,7 +40,7 @@ _QUERY_BYTES_KEPT: Final = 256
 
 
 async def by_size(body: bytes, work: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-    """Return what work on a body returns: of a large one it is done in a thread.
+    """Return the result of work on a body, which is done in a thread if the body is large.
 
     All other requests wait for what is done on the loop; of a small body that is the quicker way.
     """
@@ -50,7 +50,7 @@ async def by_size(body: bytes, work: Callable[P, T], /, *args: P.args, **kwargs:
 
 
 class Call(msgspec.Struct, frozen=True):
-    """A request of a caller that was admitted, and what answers it."""
+    """A request of an admitted caller, with the log."""
 
     request: Request
     caller: Caller
@@ -92,14 +92,14 @@ class Call(msgspec.Struct, frozen=True):
         return await self.caller.topic(self.log, self.path("topic"))
 
     def query(self, kind: type[StructT]) -> StructT:
-        """Return the query as this struct says; InvalidError if it is none. It is not changed."""
+        """Return the query as this struct, not to be modified; InvalidError if it does not fit."""
         text: bytes = self.request.scope["query_string"]
         parse = _known_query if len(text) <= _QUERY_BYTES_KEPT else _parsed_query
         found: StructT = parse(kind, text)
         return found
 
     async def json(self, kind: type[StructT]) -> StructT:
-        """Return the body as this struct says; an empty one stands for {}."""
+        """Return the body as this struct; an empty body means {}."""
         content_type = self.request.headers.get("content-type", "application/json")
         if content_type.partition(";")[0].strip().lower() != "application/json":
             raise RequestError(415, "this takes a body of application/json")
@@ -182,7 +182,7 @@ _known_query: Final[Any] = lru_cache(maxsize=1024)(_parsed_query)
 
 
 def decoded(decode: Callable[[bytes], StructT], body: bytes) -> StructT:
-    """Return what a body holds; InvalidError if it does not fit."""
+    """Decode a body; InvalidError if it does not fit."""
     try:
         return decode(body)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:

@@ -1,4 +1,4 @@
-"""Who sends a request, and what that allows."""
+"""The caller of a request, with its permissions."""
 
 import contextlib
 from collections.abc import Iterable
@@ -103,7 +103,7 @@ LOOPBACK: Final = Caller("loopback", EVERY_SCOPE, ("*",), None)
 
 
 def caller_of(token: Token) -> Caller:
-    """Return who holds a token."""
+    """Return the caller with a token."""
     return Caller(token.id, token.scopes, token.topics, token.tenant)
 
 

@@ -1,4 +1,4 @@
-"""The console: files of this package, and the session of who looks. See design 0115."""
+"""The console: its files, and the session of its user. See design 0115."""
 
 import hashlib
 from collections.abc import Iterator

@@ -67,7 +67,7 @@ class SeekBody(msgspec.Struct, forbid_unknown_fields=True):
 
     places: dict[str, int | str]
     dry_run: bool = False
-    """Whether to show what a seek would do, and do nothing."""
+    """Whether only to show the effect of a seek."""
 
 
 class ShownMove(msgspec.Struct):
@@ -118,7 +118,7 @@ async def list_consumers(call: Call) -> Response:
 
 @endpoint("GET", CONSUMER_PATH, TokenScope.READ, answers={JSON: ShownConsumers})
 async def get_consumer(call: Call) -> Response:
-    """Return how far a consumer is in each partition. 404 if there is none."""
+    """Return the progress of a consumer in each partition. 404 if there is none."""
     topic, name = await call.topic(), check_consumer_name(call.path("consumer"))
     return json_answer(await _consumer(call, topic, name))
 
@@ -156,7 +156,7 @@ async def ack_consumer(call: Call) -> Response:
     answers={JSON: ShownSeek},
 )
 async def seek_consumer(call: Call) -> Response:
-    """Put a consumer to a place in each partition that is named; it is made if there is none.
+    """Move a consumer to a place in each named partition; it is created if it does not exist.
 
     With `dry_run` it stays where it is, and the answer has what would change.
     """

@@ -76,7 +76,7 @@ class ShownCounts(msgspec.Struct):
 
 
 class ShownRedrive(msgspec.Struct):
-    """What was redriven, or with `dry_run` what would be."""
+    """The redriven dead letters, or with `dry_run` those that would be."""
 
     topic: str
     dry_run: bool

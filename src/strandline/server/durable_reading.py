@@ -74,9 +74,9 @@ async def head_stream(call: Call) -> Response:
     headers=STREAM_HEADERS,
 )
 async def read_stream(call: Call) -> Response:
-    """Read a stream from an offset on: `-1` for all of it, `now` for what follows.
+    """Read a stream from an offset: `-1` for all messages, `now` for new ones.
 
-    With `live` it waits for what comes: `long-poll` for one answer, `sse` for events.
+    With `live` it waits for messages: `long-poll` for one response, `sse` for events.
     """
     query = call.query(StreamQuery)
     if query.live is not None and query.offset is None:
@@ -108,7 +108,7 @@ class DurableReader:
         self._clock: Clock = parts_of(call.log.blocking).clock
 
     async def catch_up(self, start: int, *, is_now: bool) -> Response:
-        """Return what there is."""
+        """Return the stored messages."""
         page = await self._read(start)
         if is_now:
             # No message, though one may have come since.
@@ -120,7 +120,7 @@ class DurableReader:
         return self._page(start, page, headers)
 
     async def long_poll(self, start: int, *, is_now: bool) -> Response:
-        """Return what there is, or comes within a time; 204 if nothing does."""
+        """Return stored messages, or new ones within a time; 204 if there are none."""
         page = await self._read(start)
         if not page.messages and not page.is_closed and not self._call.streams.is_draining:
             slot = self._call.streams.take(self._call.caller)

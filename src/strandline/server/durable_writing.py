@@ -54,7 +54,7 @@ STREAM_HEADERS: Final = {
     "access-control-allow-origin": "*",
     "access-control-expose-headers": ", ".join(_SHOWN),
 }
-"""What every answer has: what a page of another origin may see, if it has a token."""
+"""The CORS headers of every response, for pages of other origins with a token."""
 _PREFLIGHT: Final = {
     **STREAM_HEADERS,
     "access-control-allow-methods": "GET, HEAD, PUT, POST, DELETE",
@@ -75,7 +75,7 @@ class StreamAppendQuery(msgspec.Struct):
 
 
 async def allow_other_origins(request: Request) -> Response:
-    """Answer a browser that asks what pages of other origins may send."""
+    """Answer a CORS preflight request of a browser."""
     del request
     return Response(status_code=204, headers=_PREFLIGHT)
 
@@ -176,7 +176,7 @@ async def delete_stream(call: Call) -> Response:
 
 
 async def found_stream(call: Call) -> DurableStream:
-    """Return the stream in the path; 404 if there is none that the caller sees, 410 if deleted."""
+    """Return the stream in the path; 404 if the caller sees none, 410 if it was deleted."""
     name = topic_name_of(call.path("stream"))
     stream = await call.durable.open(await call.caller.topic(call.log, name))
     if await in_thread(lambda: stream.lifetime.is_deleted):

@@ -1,4 +1,4 @@
-"""An endpoint: what routes a request, and what the OpenAPI document says of it."""
+"""An endpoint: its route, and its description in the OpenAPI document."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ class Endpoint:
     method: Method
     path: str
     scope: TokenScope | None
-    """What a caller's token has to allow; None for what needs no token."""
+    """The scope that a caller's token needs; None if no token is needed."""
     answer: Answering
     summary: str
     query: type[msgspec.Struct] | None = None

@@ -1,4 +1,4 @@
-"""Whether the process lives, whether it takes requests, and what it has done."""
+"""Liveness, readiness, and metrics of the server."""
 
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
@@ -60,7 +60,7 @@ async def get_readyz(call: Call) -> Response:
 
 @endpoint("GET", "/metrics", TokenScope.METRICS, answers={METRICS_TYPE: str})
 async def get_metrics(call: Call) -> Response:
-    """Return what the log and the server have done, for Prometheus; for no tenant's token."""
+    """Return metrics of the log and the server for Prometheus; not for a token of a tenant."""
     check_sees_all(call.caller)
     body = await in_thread(generate_latest, call.metrics.registry)
     return Response(body, 200, media_type=METRICS_TYPE)
@@ -117,7 +117,7 @@ class _RequestCollector(Collector):
 
 
 class ServerMetrics:
-    """What one server has counted, and what its log has."""
+    """The counters of one server and its log."""
 
     def __init__(self, log: Log, streams: Streams) -> None:
         self.registry: Final = CollectorRegistry()
@@ -126,7 +126,7 @@ class ServerMetrics:
         self.registry.register(_LogCollector(log, streams))
 
     def of(self, endpoint: str) -> EndpointMetrics:
-        """Return what counts the requests to the endpoint of this name; before any of them."""
+        """Return the counter of the requests to an endpoint; call it before the first request."""
         return self._endpoints.setdefault(endpoint, EndpointMetrics())
 
     def answered(self) -> tuple[int, int]:

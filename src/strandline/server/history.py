@@ -31,7 +31,7 @@ class MetricSample(msgspec.Struct):
 
     at: str
     records: int
-    """Ends of all partitions, added up: also what other processes append."""
+    """The sum of the ends of all partitions, including appends of other processes."""
     bytes: int
     """What was appended by the server itself."""
     reads: int
@@ -53,7 +53,7 @@ class ShownHistory(msgspec.Struct):
 
 @endpoint("GET", "/v1/metrics/history", TokenScope.METRICS, answers={JSON: ShownHistory})
 async def get_metric_history(call: Call) -> Response:
-    """Return what was counted during the last hour; for no tenant's token."""
+    """Return the samples of the last hour; not for a token of a tenant."""
     check_sees_all(call.caller)
     return json_answer(ShownHistory(INTERVAL_S, call.history.samples()))
 
@@ -72,7 +72,7 @@ class MetricHistory:
         self._is_running = False
 
     def samples(self) -> list[MetricSample]:
-        """Return what is kept, and what is counted now."""
+        """Return the stored samples, and a current one."""
         with self._lock:
             return list(self._kept)
 
@@ -83,7 +83,7 @@ class MetricHistory:
             self._timer = self._clock.call_later(0.0, self._take)
 
     def stop(self) -> None:
-        """Take no more samples; one that is being taken is dropped."""
+        """Stop sampling; a running sample is dropped."""
         with self._lock:
             self._is_running = False
             if self._timer is not None:

@@ -14,7 +14,7 @@ class KnownTopics:
         self._known: dict[tuple[Tenant | None, str], tuple[Topic, ValueKind]] = {}
 
     async def appended(self, caller: Caller, log: AsyncLog, name: str) -> tuple[Topic, ValueKind]:
-        """Return a topic that the caller sees, and what it holds, as last looked up."""
+        """Return a topic that the caller may see, and its kind of values, from a cache."""
         place = caller.tenant, name
         found = self._known.get(place)
         if found is not None and caller.sees(name):

@@ -8,7 +8,7 @@ from strandline.server.problems import RequestError
 
 
 def accepted(request: Request, forms: Sequence[str]) -> str:
-    """Return the form that the header Accept prefers; the first of all where it says nothing."""
+    """Return the form that the header Accept prefers; the first one by default."""
     header = request.headers.get("accept", "")
     if not header:
         return forms[0]

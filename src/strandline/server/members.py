@@ -76,7 +76,7 @@ class _LeaseToken(msgspec.Struct, array_like=True):
 
 
 class ClientMember:
-    """One member: what it was delivered, and when a client last asked."""
+    """One member: its deliveries, and the time of the client's last request."""
 
     def __init__(self, terms: MemberTerms, consumer: Consumer | SharedConsumer) -> None:
         self.terms = terms
@@ -116,13 +116,13 @@ class ClientMember:
         return lease in self.held or lease in self.acked
 
     def drop(self, lease: str) -> None:
-        """Hold a delivery no more."""
+        """Remove a delivery."""
         delivery = self.held.pop(lease, None)
         if delivery is not None:
             self._leases.pop(_place(delivery), None)
 
     def note_acked(self, leases: Iterable[str]) -> None:
-        """Hold these no more, and know them if they are acked again."""
+        """Remove these deliveries, and recognise repeated acks of them."""
         for each in leases:
             self.drop(each)
             self.acked[each] = None
@@ -147,7 +147,7 @@ class Members:
         self._closing: set[asyncio.Task[None]] = set()
 
     async def member(self, terms: MemberTerms) -> ClientMember:
-        """Return the member of these terms, opened if there is none."""
+        """Return the member of these terms, opened if necessary."""
         async with self._opening:
             found = self._open.get(terms)
             if found is None:
@@ -243,7 +243,7 @@ class LeaseAction(NamedTuple):
     of_all: Callable[[Consumer | SharedConsumer, list[Delivery]], object] | None = None
     """All of a member at once, at the cost of one; raises if one of them is lost. For acks."""
     ends: bool = True
-    """Whether the lease is none any more then."""
+    """Whether the lease is no longer valid then."""
 
 
 def _settle_held(

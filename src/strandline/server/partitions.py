@@ -92,7 +92,7 @@ class ResolveBody(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class ShownResolved(msgspec.Struct):
-    """From where its holder can read on, by partition."""
+    """The offsets from which its holder can continue, by partition."""
 
     topic: str
     offsets: dict[str, int]
@@ -170,7 +170,7 @@ async def trim_partition(call: Call) -> Response:
 
 @endpoint("POST", f"{_PARTITION}/sync", TokenScope.APPEND, answers={JSON: ShownMarks})
 async def sync_partition(call: Call) -> Response:
-    """Make durable what was appended, where the log reaches that."""
+    """Make all appended records durable, if the log can."""
     number = call.partition
     marks = await call.log.sync(await call.topic(), number)
     return json_answer(ShownMarks(number, marks.low, marks.high, marks.durable))
@@ -184,7 +184,7 @@ async def sync_partition(call: Call) -> Response:
     answers={JSON: ShownProof},
 )
 async def verify_partition(call: Call) -> Response:
-    """Read a partition, and report what is not as it was written."""
+    """Verify a partition, and report damage and changes."""
     topic, given = await call.topic(), await call.json(VerifyBody)
     heads = [ProofHead.from_json(msgspec.json.encode(each)) for each in given.expected]
     (report,) = await call.log.verify(topic, call.partition, expected=heads)
@@ -199,7 +199,7 @@ async def verify_partition(call: Call) -> Response:
     answers={JSON: ShownResolved},
 )
 async def resolve_position(call: Call) -> Response:
-    """Return from where the holder of a position can read on. 409 if records were lost."""
+    """Return the offset at which the holder of a position continues. 409 if records were lost."""
     given = await call.json(ResolveBody)
     if (given.position is None) == (given.token is None):
         raise InvalidError("pass a position or a token")

@@ -1,4 +1,4 @@
-"""Where a read starts: an offset, a time, the last so many, or an end."""
+"""The start of a read: an offset, a time, the last n records, or an end."""
 
 import re
 from datetime import UTC, datetime

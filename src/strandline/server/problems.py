@@ -1,4 +1,4 @@
-"""Errors as problem documents of RFC 9457: what went wrong, and whether to try again."""
+"""Errors as problem documents of RFC 9457: the cause, and whether to retry."""
 
 from math import ceil
 from typing import Any, Final
@@ -77,7 +77,7 @@ class RequestError(Exception):
 
 
 def problem_of(error: StrandlineError | RequestError) -> Response:
-    """Return the answer that says what is wrong."""
+    """Return the response with the problem document of an error."""
     body = problem_body(error)
     if isinstance(error, RequestError):
         return _answer(error.status, body, error.headers)
@@ -86,7 +86,7 @@ def problem_of(error: StrandlineError | RequestError) -> Response:
 
 
 def problem_body(error: StrandlineError | RequestError) -> dict[str, Any]:
-    """Return what is wrong, as the members of a problem document."""
+    """Return the members of the problem document of an error."""
     if isinstance(error, RequestError):
         name = _TITLES[error.status]
         is_retryable = error.status in (408, 429, 503)
@@ -110,7 +110,7 @@ def _retry_after(error: StrandlineError) -> str:
 
 
 def status_of(error: StrandlineError) -> int:
-    """Return the status that stands for an error."""
+    """Return the status of an error."""
     if isinstance(error, InvalidError):
         return _invalid_status(error)
     if isinstance(error, ConflictError) and "end" in error.fields:

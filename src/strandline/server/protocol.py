@@ -177,7 +177,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_headers_complete()
 
     def _take_host_of(self, url: Any) -> None:
-        """Take the host of a whole URL in the place of the header, as RFC 9112 says (3.2.2)."""
+        """Use the host of an absolute URL instead of the header (RFC 9112, 3.2.2)."""
         host = url.host or b""
         named = b"[%b]" % host if b":" in host else host
         if url.port is not None:

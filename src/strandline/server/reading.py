@@ -154,7 +154,7 @@ class PageReader:
         return offset_of(self._log, self._topic, self._partition, self._query.start)
 
     def read(self, start: int) -> RecordPage:
-        """Return what there is from `start` on."""
+        """Return the stored records from `start` on."""
         records = list(self._read(start))
         stop = records[-1].offset + 1 if records else start
         marks = self._log.marks(self._topic, self._partition)
@@ -210,7 +210,7 @@ class PageReader:
         return body
 
     def _keeping(self, schema: pa.Schema, chosen: Sequence[Record]) -> Any:
-        """Return what filters a batch of rows as the predicate says."""
+        """Return a filter of batches for the predicate."""
         if not self._query.predicate:
             return lambda batch: batch
         kind = self._log.describe_topic(self._topic).settings.value_kind

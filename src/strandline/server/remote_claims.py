@@ -1,4 +1,4 @@
-"""Claims of remote logs, which hold while their clients renew them."""
+"""Claims of remote logs, which are valid while their clients renew them."""
 
 import threading
 from typing import Any, NamedTuple
@@ -26,7 +26,7 @@ class RemoteClaims:
         self._leases: dict[str, _Lease] = {}
 
     def take(self, lease: str, place: ConsumerPlace) -> None:
-        """Claim a place; UnavailableError while another claim holds it. May be repeated."""
+        """Claim a place; UnavailableError while another client has it. May be repeated."""
         with self._lock:
             self._expire()
             known = self._leases.get(lease)
@@ -37,7 +37,7 @@ class RemoteClaims:
             self._leases[lease] = _Lease(claim, place, self._clock.monotonic() + LEASE_S)
 
     def renew(self, leases: list[str]) -> list[str]:
-        """Have these hold on; return those that do not."""
+        """Renew these claims; return those that are no longer valid."""
         with self._lock:
             self._expire()
             ends_at = self._clock.monotonic() + LEASE_S

@@ -78,7 +78,7 @@ def claim_in_store(call: Call, port: StorePort, given: wire.ClaimCall) -> wire.M
 
 @port_call("renew-claims", wire.LeasesCall)
 def renew_store_claims(call: Call, port: StorePort, given: wire.LeasesCall) -> wire.Message:
-    """Have claims hold on; return those that do not."""
+    """Renew claims; return those that are no longer valid."""
     call.caller.check(TokenScope.CONSUME)
     unknown = port.claims.renew([_lease(call, each) for each in given.leases])
     return wire.LeasesReturn([each.partition("/")[2] for each in unknown])
@@ -86,7 +86,7 @@ def renew_store_claims(call: Call, port: StorePort, given: wire.LeasesCall) -> w
 
 @port_call("release-claims", wire.LeasesCall)
 def release_store_claims(call: Call, port: StorePort, given: wire.LeasesCall) -> wire.Message:
-    """Release what was claimed."""
+    """Release a claim."""
     call.caller.check(TokenScope.CONSUME)
     port.claims.release([_lease(call, each) for each in given.leases])
     return wire.DoneReturn()

@@ -63,7 +63,7 @@ def select_in_store(call: Call, port: StorePort, given: wire.SelectCall) -> wire
 
 
 class _Limits:
-    """Takes records until there are as many as a page holds."""
+    """Collects records up to the size of a page."""
 
     def __init__(self, given: wire.SelectCall) -> None:
         self._records_max = max(1, min(given.records_max, wire.PAGE_RECORDS))
@@ -72,7 +72,7 @@ class _Limits:
         self.is_reached = False
 
     def take(self, found: Sequence[Record], end: int) -> int:
-        """Take what fits of the records up to `end`; return up to where that is all."""
+        """Add records up to `end` that fit; return the offset up to which they are complete."""
         for record in found:
             size = size_of(record)
             if self.taken and (len(self.taken) == self._records_max or size > self._bytes_left):

@@ -31,7 +31,7 @@ _HISTORY_RECORDS = 4096
 
 @port_call("open", wire.DoneReturn)
 def open_store(call: Call, port: StorePort, given: wire.DoneReturn) -> wire.Message:
-    """Return what the store is."""
+    """Describe the store."""
     del given
     store = port.store
     found = store.capabilities
@@ -146,7 +146,7 @@ def get_store_marks(call: Call, port: StorePort, given: wire.PartitionCall) -> w
 
 @port_call("state", wire.PartitionCall)
 def get_store_state(call: Call, port: StorePort, given: wire.PartitionCall) -> wire.Message:
-    """Return a partition as it is."""
+    """Return the state of a partition."""
     state = port.store.state(*port.partition(call, given))
     epochs = [(each.number, each.id, int(each.start)) for each in state.epochs]
     return wire.WireState(wire.wire_marks(state.marks), state.oldest, epochs)
@@ -171,7 +171,7 @@ def read_store(call: Call, port: StorePort, given: wire.ReadCall) -> wire.Messag
 
 
 def wire_record(record: Record) -> wire.WireRecord:
-    """Return a record as it is sent."""
+    """Return a record in the form of a message."""
     value = record.value
     if isinstance(value, Event):
         kind, payload, _, headers, occurred_at_us = value.parts()
@@ -248,7 +248,7 @@ def trim_store(call: Call, port: StorePort, given: wire.PartitionCall) -> wire.M
 
 @port_call("evict", wire.PartitionCall)
 def evict_store(call: Call, port: StorePort, given: wire.PartitionCall) -> wire.Message:
-    """Release storage of what is kept elsewhere."""
+    """Free the storage of records that are kept elsewhere."""
     topic, number = port.partition(call, given)
     call.caller.check(TokenScope.ADMIN)
     return wire.NumberReturn(port.store.evict(topic, number, given.offset))
@@ -286,7 +286,7 @@ def seal_store(call: Call, port: StorePort, given: wire.PartitionCall) -> wire.M
 
 @port_call("size", wire.DoneReturn)
 def get_store_size(call: Call, port: StorePort, given: wire.DoneReturn) -> wire.Message:
-    """Return what everything occupies; for a tenant's token, what its records do."""
+    """Return the size of the log; for a token of a tenant, the size of its records."""
     del given
     if call.caller.tenant is None and call.caller.topics == ("*",):
         return wire.NumberReturn(port.store.size_bytes())

@@ -1,4 +1,4 @@
-"""Which topics a remote log may reach: its caller's, and what the rooms above keep of these."""
+"""The topics that a remote log may access: its caller's, and their internal topics."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -38,7 +38,7 @@ class RemoteTopics:
         return found if found is not None and self.reaches(caller, found.topic) else None
 
     def by_id(self, caller: Caller, topic_id: UUID) -> StoredTopic:
-        """Return a topic by its id; DroppedError if there is none that the caller may reach."""
+        """Return a topic by its id; DroppedError if there is none that the caller may access."""
         found = self._known.get(topic_id) or self._store.find_topic_id(topic_id)
         if found is None or not self.reaches(caller, found.topic):
             self._known.pop(topic_id, None)

@@ -52,7 +52,7 @@ class Epochs:
 
 
 def resume_token(log_id: UUID, topic: Topic, places: Mapping[int, tuple[int, Epoch]]) -> str:
-    """Return what a stream with these offsets is resumed by."""
+    """Return the resume token of a stream with these offsets."""
     each = [
         (partition, offset, epoch.number, epoch.id.bytes)
         for partition, (offset, epoch) in places.items()

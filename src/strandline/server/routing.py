@@ -1,4 +1,4 @@
-"""From a request to what answers it: a path is matched once, and its headers are read once."""
+"""Routes a request to its endpoint: the path is matched once, and headers are read once."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import cached_property

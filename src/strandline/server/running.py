@@ -1,4 +1,4 @@
-"""A server from its start to its end: not ready, streams ended, then no more requests."""
+"""A server from start to shutdown: not ready, streams ended, then no more requests."""
 
 import asyncio
 import contextlib
@@ -35,7 +35,7 @@ class Address:
 
     host: str = "127.0.0.1"
     port: int = 7007
-    """0 stands for any that is free."""
+    """0 means any free port."""
     certificate: str | None = None
     """The path of the TLS certificate, in PEM, with those that sign it."""
     private_key: str | None = None
@@ -170,7 +170,7 @@ class RunningServer:
         self._server.ask_to_end()
 
     def drain(self) -> None:
-        """Take no more, and end the streams; on the loop."""
+        """Accept no more requests, and end the streams; on the loop."""
         _notify("STOPPING=1")
         _log.info("ending: %d streams get their last event", self.app.streams.count)
         self.app.streams.drain()

@@ -1,4 +1,4 @@
-"""The schemas of topics over HTTP, and what retention did last."""
+"""The schemas of topics over HTTP, and the last run of retention."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ class ShownField(msgspec.Struct):
 
 
 class SchemaVersion(msgspec.Struct):
-    """A version of a schema, and what it changed."""
+    """A version of a schema, and its changes."""
 
     version: int
     fields: list[ShownField]
@@ -43,7 +43,7 @@ class ShownSchemas(msgspec.Struct):
 
 
 class ShownRetention(msgspec.Struct):
-    """What is kept of a topic, and what retention did last."""
+    """The retention of a topic, and its last run."""
 
     topic: str
     tenant: str | None
@@ -69,7 +69,7 @@ async def get_schemas(call: Call) -> Response:
 
 @endpoint("GET", "/v1/topics/{topic}/retention", TokenScope.READ, answers={JSON: ShownRetention})
 async def get_retention(call: Call) -> Response:
-    """Return what is kept of a topic, what retention removed last, and what holds it back."""
+    """Return the retention of a topic, its last run, and the consumers that delay it."""
     found = retention_json(await call.log.describe_topic(await call.topic()))
     if call.caller.tenant is not None:
         # Which process that is concerns who runs the server.

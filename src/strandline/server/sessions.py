@@ -1,4 +1,4 @@
-"""Who has the console open: a cookie stands for a token, or for who started the server.
+"""Sessions of the console: a cookie represents a token, or the user that started the server.
 
 See design 0115.
 """
@@ -31,11 +31,11 @@ class Session:
     """The header Host of the request that began it: no other name of the server has it."""
     ends_at_us: int
     token_digest: str | None
-    """Of the token that it stands for; None for who started the server."""
+    """The id of its token; None for the user that started the server."""
 
 
 class Sessions:
-    """The sessions of one server, in memory alone, as digests. For one event loop.
+    """The sessions of one server, only in memory, as digests. For one event loop.
 
     A cookie is sent by any page that can make a browser send a request. So a request that has
     one is let in only if the browser says that our own page sent it.
@@ -56,7 +56,7 @@ class Sessions:
         return secret
 
     def begin_by_link(self, request: Request, secret: str) -> str:
-        """Return the cookie of a new session; 401 if the secret was used, or is none."""
+        """Return the cookie of a new session; 401 if the secret was used, or is not valid."""
         check_own_page(request)
         digest = digest_of(secret)
         if digest not in self._links:
@@ -105,7 +105,7 @@ class Sessions:
 
 
 def check_own_page(request: Request) -> None:
-    """Raise 421 unless the browser says that a page of this server has sent the request."""
+    """Raise 421 unless, by its headers, a page of this server has sent the request."""
     if "origin" not in request.headers and request.method not in _SAFE:
         raise RequestError(421, "a request with a session has the header Origin")
     if is_foreign(request):
@@ -113,7 +113,7 @@ def check_own_page(request: Request) -> None:
 
 
 def is_foreign(request: Request) -> bool:
-    """Whether the browser says that a page of another origin has sent the request."""
+    """Whether, by its headers, a page of another origin has sent the request."""
     headers = request.headers
     if headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
         return True

@@ -9,7 +9,7 @@ WAIT_MAX_S: Final = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSettings:
-    """Limits of one server. With these, a request holds no more memory than 640 MiB."""
+    """Limits of one server. With these, a request uses at most 640 MiB of memory."""
 
     body_bytes_max: int = 32 * 1024 * 1024
     """How large a body may be; a larger one is refused before it is read."""
@@ -33,7 +33,7 @@ class ServerSettings:
     ping_s: float = 15.0
     """After how long without an event a stream sends a ping."""
     long_poll_s: float = 20.0
-    """How long a long poll of a stream waits for what comes."""
+    """How long a long poll of a stream waits for messages."""
     events_s: float = 60.0
     """After how long the events of a stream are ended, and the client connects again."""
     header_timeout_s: float = 10.0

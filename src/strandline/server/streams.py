@@ -1,4 +1,4 @@
-"""Streams that are open, so that there are not too many, and each ends with a last event."""
+"""Open streams: limits their number, and ends each with a last event."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""Tokens: who may do what, kept in the log as digests. See design 0102."""
+"""Tokens with their permissions, stored in the log as digests. See design 0102."""
 
 import hashlib
 import re
@@ -45,7 +45,7 @@ class Token:
     """The SHA-256 of the secret, in hex."""
     scopes: frozenset[TokenScope]
     topics: tuple[str, ...]
-    """Patterns of the topics that it is for, where * stands for any text."""
+    """Patterns of its topics, in which * matches any text."""
     tenant: Tenant | None
     created_at_us: int
     expires_at_us: int | None
@@ -123,7 +123,7 @@ class TokenTable:
         return secret, token
 
     def revoke(self, token_id: str) -> Token:
-        """Revoke a token, at once and for good; InvalidError if there is none."""
+        """Revoke a token at once and permanently; InvalidError if there is none."""
         for token in self.list():
             if token.id == token_id:
                 self._append(_REVOKED, {"id": token_id})
@@ -136,11 +136,11 @@ class TokenTable:
         return list(self._by_digest.values())
 
     def find(self, secret: str) -> Token | None:
-        """Return the valid token of this secret, as far as it is known here; None for others."""
+        """Return the valid token of this secret, if it was read already; None for others."""
         return self.valid(digest_of(secret))
 
     def valid(self, digest: str) -> Token | None:
-        """Return the valid token of this digest, as far as it is known here; None for others."""
+        """Return the valid token of this digest, if it was read already; None for others."""
         token = self._by_digest.get(digest)
         return token if token is not None and token.is_valid_at(self._clock.now_us()) else None
 
@@ -150,7 +150,7 @@ class TokenTable:
         return topic is not None and self._log.marks(topic, 0).high != self._end
 
     def refresh(self) -> None:
-        """Read what was added."""
+        """Read new records."""
         with self._lock:
             topic = self._known_topic()
             if topic is None:
@@ -175,7 +175,7 @@ class TokenTable:
 
 
 def digest_of(secret: str) -> str:
-    """Return what is kept of a secret."""
+    """Return the stored digest of a secret."""
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
@@ -193,7 +193,7 @@ def check_scopes(scopes: Collection[TokenScope | str]) -> frozenset[TokenScope]:
 
 
 def check_patterns(topics: Collection[str]) -> tuple[str, ...]:
-    """Return patterns of topics; InvalidError for what no topic could match."""
+    """Return patterns of topics; InvalidError for a pattern that no topic can match."""
     for each in topics:
         if not _PATTERN.fullmatch(each):
             raise InvalidError("a pattern of topics is a name, in which * is any text", topic=each)

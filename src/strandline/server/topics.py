@@ -40,7 +40,7 @@ class NewTopic(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class ChangedTopic(msgspec.Struct, forbid_unknown_fields=True):
-    """Limits, and the declared payload, to change; null removes one, what is left out stays."""
+    """Changes of limits, and of the declared payload; null removes one, others do not change."""
 
     retention_age_s: int | msgspec.UnsetType | None = msgspec.UNSET
     retention_bytes: int | msgspec.UnsetType | None = msgspec.UNSET
@@ -58,7 +58,7 @@ class ShownMarks(msgspec.Struct):
 
 
 class ShownTopic(msgspec.Struct):
-    """A topic as it is now."""
+    """The current state of a topic."""
 
     name: str
     tenant: str | None
@@ -99,7 +99,7 @@ class ShownLog(msgspec.Struct):
 
 @endpoint("GET", "/v1/log", TokenScope.READ, answers={JSON: ShownLog})
 async def get_log(call: Call) -> Response:
-    """Describe the log that is served, and what the caller may do."""
+    """Describe the served log, and the permissions of the caller."""
     store = parts_of(call.log.blocking).store
     found = store.capabilities
     settings = call.settings
@@ -194,7 +194,7 @@ async def get_topic(call: Call) -> Response:
     answers={JSON: ShownTopic},
 )
 async def patch_topic(call: Call) -> Response:
-    """Change the limits of a topic, or what its payloads are declared to have."""
+    """Change the limits of a topic, or its declared payload fields."""
     topic, given = await call.topic(), await call.json(ChangedTopic)
     if given.payload is not msgspec.UNSET:
         declared = None if given.payload is None else parse_payload_schema(given.payload)

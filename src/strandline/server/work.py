@@ -84,7 +84,7 @@ class ViewAnswer(msgspec.Struct):
 
 
 class ShownTrigger(msgspec.Struct):
-    """A trigger of the server's process, and what it has done since it was started."""
+    """A trigger of the server's process, with its counters since it was started."""
 
     name: str
     topic: str
@@ -133,7 +133,7 @@ async def get_view_key(call: Call) -> Response:
 
 @endpoint("GET", "/v1/triggers", TokenScope.READ, answers={JSON: ShownTriggers})
 async def list_triggers(call: Call) -> Response:
-    """List the triggers that run in the server's process, with what they have done."""
+    """List the triggers that run in the server's process, with their counters."""
     return json_answer(ShownTriggers(await in_thread(_shown_triggers, call)))
 
 

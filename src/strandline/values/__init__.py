@@ -1,10 +1,10 @@
-"""The words of the log as values: frozen, checked when made and when loaded.
+"""The values of a log: frozen, checked when made and when loaded.
 
 Promises: a value that exists is valid, and means the same in every process and in
 every release that can read it. Nothing here opens a file, reads a clock or draws a
 random number, and nothing passed in is changed or silently corrected.
 
-Does not know how values are stored or framed, nor whether a topic exists.
+Does not depend on how values are stored or framed, or on which topics exist.
 """
 
 from strandline.values.description import (

@@ -1,4 +1,4 @@
-"""What events are checked for, and how they are compared and shown, with and without the core."""
+"""The checks, comparison and repr of events, used with and without the core."""
 
 from collections.abc import Mapping
 from functools import lru_cache
@@ -29,7 +29,7 @@ _decode_headers = msgspec.json.Decoder(dict[str, str]).decode
 
 def check_kind(kind: object) -> str:
     """Return a kind: 1 to 200 bytes of text without control characters, else InvalidError."""
-    # Decides nearly always, at the least cost.
+    # The cheapest check, which nearly always decides.
     if (
         type(kind) is str
         and 0 < len(kind) <= KIND_BYTES_MAX
@@ -41,7 +41,7 @@ def check_kind(kind: object) -> str:
     return check_no_control(text, "kind")
 
 
-# Few kinds are met many times.
+# There are few kinds, and each is used many times.
 check_kind_once = lru_cache(maxsize=4096)(check_kind)
 
 
@@ -62,7 +62,7 @@ def encode_headers(headers: object) -> bytes:
             try:
                 return encode_sorted(headers)
             except UnicodeEncodeError:
-                # Refused below, which says what it is.
+                # Refused below, with a message about its type.
                 pass
     if not isinstance(headers, (dict, Mapping)):
         raise InvalidError("headers are a mapping of text to text", type=type(headers).__name__)
@@ -75,7 +75,7 @@ def encode_headers(headers: object) -> bytes:
 
 
 def decode_payload(stored: bytes) -> Any:
-    """Return a payload; CorruptError if it is no JSON."""
+    """Return a payload; CorruptError if it is not JSON."""
     try:
         return decode(stored)
     except (ValueError, RecursionError, msgspec.MsgspecError) as error:
@@ -83,7 +83,7 @@ def decode_payload(stored: bytes) -> Any:
 
 
 def decode_headers(stored: bytes) -> Mapping[str, str]:
-    """Return headers; CorruptError if they are none."""
+    """Return headers; CorruptError if they are not valid."""
     try:
         return MappingProxyType(_decode_headers(stored))
     except (ValueError, RecursionError, msgspec.MsgspecError) as error:
@@ -91,18 +91,18 @@ def decode_headers(stored: bytes) -> Mapping[str, str]:
 
 
 def events_equal(one: "Event", other: "Event") -> bool:
-    """Whether two events mean the same, in whatever order the keys of their JSON stand."""
+    """Whether two events are equal, regardless of the order of the keys of their JSON."""
     mine, theirs = one.parts(), other.parts()
     return (
         mine[::2] == theirs[::2]
         and one.headers == other.headers
-        # Not a comparison of Python values, to which 1 and true are the same.
+        # Not a comparison of Python values, because there 1 equals True.
         and (mine[1] == theirs[1] or encode_sorted(one.payload) == encode_sorted(other.payload))
     )
 
 
 def event_text(event: "Event") -> str:
-    """Return what an event looks like."""
+    """Return the repr of an event."""
     kind, payload, key, headers, occurred_at_us = event.parts()
     parts = [_shown(kind), _shown(payload)]
     if key is not None:
@@ -115,12 +115,12 @@ def event_text(event: "Event") -> str:
 
 
 def raise_too_large(size_bytes: int) -> NoReturn:
-    """Refuse an event that no log could hold."""
+    """Refuse an event that is too large for any log."""
     raise InvalidError("this event is too large, split it", bytes=size_bytes)
 
 
 def raise_no_event(record: "Record") -> NoReturn:
-    """Refuse to show the event of a record that holds none."""
+    """Raise InvalidError for the event of a record that holds none."""
     raise InvalidError(
         "this record holds no event, use .value",
         topic=record.topic,
@@ -129,7 +129,7 @@ def raise_no_event(record: "Record") -> NoReturn:
 
 
 def record_text(record: "Record") -> str:
-    """Return what a record looks like."""
+    """Return the repr of a record."""
     value = record.value
     is_batch = not isinstance(value, bytes) and hasattr(value, "schema")
     return prompt_text(

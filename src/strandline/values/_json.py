@@ -1,4 +1,4 @@
-"""JSON in, the same JSON out: encoding that refuses what a reader would see changed."""
+"""Encodes JSON, and refuses values that a reader would not get back unchanged."""
 
 import math
 
@@ -9,29 +9,29 @@ from strandline.values.errors import InvalidError
 JSON_DEPTH_MAX = 128
 """How deeply arrays and objects may nest.
 
-Well within what a reader can decode from a deep call stack of its own, so that
-what one process could write no other fails to read.
+Far below the limit of decoders, also with a deep call stack, so that every process can
+read what another process could write.
 """
 
 decode = msgspec.json.Decoder().decode
 encode_sorted = msgspec.json.Encoder(order="sorted").encode
-"""Gives the one JSON text that equal values share, whatever the order of their keys."""
+"""Returns the same JSON text for equal values, regardless of the order of their keys."""
 
 _encode = msgspec.json.Encoder().encode
 
-# Without floats, of which some are no JSON.
+# Without floats, because NaN and infinities are not JSON.
 _PLAIN = frozenset((str, int, bool, type(None)))
 
-# Fewer bytes than this cannot nest too deeply.
+# Values with fewer bytes than this cannot nest too deeply.
 _DEEP_BYTES_MIN = 2 * JSON_DEPTH_MAX
 _TO_BRACKETS = bytes.maketrans(b"{}", b"[]")
 _NOT_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
 
 
 def encode_exact(value: object) -> bytes:
-    """Return the JSON of `value`, from which a reader will decode the same.
+    """Return the JSON of `value`, from which a reader decodes an equal value.
 
-    Raises InvalidError, and says where, if the two would differ: for NaN and
+    Raises InvalidError with the path to the value if the two would differ: for NaN and
     infinities, keys that are not text, and types that are not JSON. A tuple may
     stand for a list, a member of an IntEnum or StrEnum for its value, and a subclass
     of dict or list for one; `tests/values/test_payload_conversions.py` has the list.
@@ -49,16 +49,16 @@ def encode_exact(value: object) -> bytes:
         raise InvalidError("this cannot be stored as JSON, change it", reason=str(error)) from error
     if len(encoded) > _DEEP_BYTES_MIN:
         _check_depth(encoded)
-    # Comparing runs in C; the slow search is only for those that differ.
+    # Comparing runs in C; the slow search runs only if values differ.
     if decoded != value:
         _check_exact(value, "$")
     return encoded
 
 
 def is_plain(value: object, depth: int = 1) -> bool:
-    """Whether there is nothing in it but what JSON has, not too deep.
+    """Whether it contains only JSON types, not nested too deeply.
 
-    To see that takes less time than to decode.
+    This check takes less time than decoding.
     """
     kind = type(value)
     if kind is dict and depth <= JSON_DEPTH_MAX:
@@ -66,7 +66,7 @@ def is_plain(value: object, depth: int = 1) -> bool:
             kind = type(item)
             if type(key) is not str or (
                 kind not in _PLAIN
-                # What is finite, taken from itself, leaves nothing.
+                # The difference of a finite number and itself is 0.
                 and (kind is not float or item - item)
                 and not is_plain(item, depth + 1)
             ):
@@ -83,7 +83,7 @@ def is_plain(value: object, depth: int = 1) -> bool:
                 return False
         return True
     if kind is float:
-        # Any other would be encoded as null.
+        # Other floats would be encoded as null.
         return math.isfinite(value)  # type: ignore[arg-type]
     return kind in _PLAIN
 

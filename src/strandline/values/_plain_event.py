@@ -1,4 +1,4 @@
-"""Events in plain Python, where there is no compiled core."""
+"""Events in plain Python, used without the compiled core."""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
@@ -27,7 +27,7 @@ T = TypeVar("T")
 _EACH_PART = tuple(map(itemgetter, range(5)))
 _new = object.__new__
 _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
-# Its own object, since None is a payload like any other.
+# A separate object, because None is a valid payload.
 _NOT_DECODED = object()
 
 
@@ -45,9 +45,9 @@ class Event:
     now. When a record was appended its `timestamp` says, which the log's clock gives.
     """
 
-    # Pickled by the name that it has with and without the core.
+    # Pickled by a name that is the same with and without the core.
     __module__ = "strandline.values.event"
-    # Few slots and one tuple, since events are made by the million.
+    # Few slots and one tuple, because programs make millions of events.
     __slots__ = ("_headers", "_parts", "_payload")
     __match_args__ = ("kind", "payload")
 

@@ -1,4 +1,4 @@
-"""Records in plain Python, where there is no compiled core."""
+"""Records in plain Python, used without the compiled core."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-# No record can be part of a cycle, so the collector need not visit a million of them.
+# No record can be part of a cycle, so the garbage collector need not visit them.
 class Record(msgspec.Struct, frozen=True, gc=False):
     """One offset of one partition, with its value.
 
@@ -28,7 +28,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     and so not checked again.
     """
 
-    # Pickled by the name that it has with and without the core.
+    # Pickled by a name that is the same with and without the core.
     __module__ = "strandline.values.record"
 
     topic: str

@@ -1,7 +1,7 @@
-"""One checker for every plain argument: numbers, flags, times to wait, collections, options.
+"""Checks of plain arguments: numbers, flags, timeouts, collections, options.
 
-Each returns the value as a plain one of its type: a subclass could compare or print as
-something else later. Each raises InvalidError that names the argument.
+Each function returns the value as an instance of the exact type, because a subclass could
+compare or print differently later. Each raises InvalidError that names the argument.
 """
 
 import difflib
@@ -16,7 +16,7 @@ from strandline.values.errors import InvalidError
 
 INT64_MAX = 2**63 - 1
 SECONDS_MAX = 10.0**9
-"""More than thirty years, and within what Python can wait for."""
+"""More than thirty years, and not longer than Python can wait."""
 _NEAR_MAX = 3
 
 ItemT = TypeVar("ItemT")
@@ -32,12 +32,12 @@ def check_whole(name: str, value: object, least: int = 0) -> int:
 
 
 def check_limit(name: str, value: object, least: int = 0) -> int | None:
-    """Return a limit, or None for none."""
+    """Return a limit, or None for no limit."""
     return None if value is None else check_whole(name, value, least)
 
 
 def whole(value: object) -> int | None:
-    """Return a plain int; None for anything that is no whole number, and for True and False."""
+    """Return a plain int; None for anything that is not a whole number, and for True and False."""
     if type(value) is int:
         return value
     if isinstance(value, int) and not isinstance(value, bool):
@@ -58,9 +58,9 @@ def _named(choices: type[ChoiceT]) -> dict[str, ChoiceT]:
 
 
 def check_choice(name: str, value: object, choices: type[ChoiceT], *besides: str) -> ChoiceT:
-    """Return a member of an enumeration, or the one whose name in lower case is given.
+    """Return a member of an enumeration, also by its name in lower case.
 
-    Nothing is trimmed or folded. `besides` says what else the caller takes.
+    Names must match exactly. `besides` lists other values that the caller accepts.
     """
     if isinstance(value, choices):
         return value
@@ -73,7 +73,7 @@ def check_choice(name: str, value: object, choices: type[ChoiceT], *besides: str
 
 
 def check_seconds(name: str, value: object, *, allows_zero: bool = True) -> float:
-    """Return a finite number of seconds from 0, or above it."""
+    """Return a finite number of seconds, from 0 or above 0."""
     seconds = number_of(value)
     if seconds is not None and (0 < seconds < math.inf or (seconds == 0 and allows_zero)):
         return min(seconds, SECONDS_MAX)
@@ -82,7 +82,7 @@ def check_seconds(name: str, value: object, *, allows_zero: bool = True) -> floa
 
 
 def check_timeout(timeout_s: object, name: str = "timeout_s") -> float | None:
-    """Return a time to wait, or None for ever."""
+    """Return a timeout, or None for no limit."""
     if timeout_s is None:
         return None
     seconds = number_of(timeout_s)
@@ -92,7 +92,7 @@ def check_timeout(timeout_s: object, name: str = "timeout_s") -> float | None:
 
 
 def number_of(value: object) -> float | None:
-    """Return a plain float, at most as large as 64 bits hold; None for anything else."""
+    """Return a plain float within the range of 64 bits; None for anything else."""
     if type(value) is float:
         return value
     if isinstance(value, float):
@@ -112,7 +112,7 @@ def check_path(name: str, value: object) -> str:
             if "\0" not in text and os.fsencode(text):
                 return text
         except ValueError:
-            pass  # A surrogate, which no file's name has.
+            pass  # A surrogate, which no file name has.
     raise InvalidError(f"{name} is the path of a file or directory", **{name: value})
 
 
@@ -133,9 +133,9 @@ def check_instance(name: str, value: object, kind: type[ItemT]) -> ItemT:
 
 
 def check_items(name: str, value: Iterable[ItemT]) -> list[ItemT]:
-    """Return what a collection holds; text, bytes and mappings are none.
+    """Return the items of a collection; text, bytes and mappings are refused.
 
-    What the caller's own iterator raises is the caller's.
+    Exceptions of the caller's own iterator are not translated.
     """
     if not isinstance(value, str | bytes | bytearray | memoryview | Mapping):
         try:
@@ -148,7 +148,7 @@ def check_items(name: str, value: Iterable[ItemT]) -> list[ItemT]:
 
 
 def check_lock_timeout(lock_timeout_s: float) -> float:
-    """Return the time to wait for a lock, or raise InvalidError."""
+    """Return the timeout for a lock, or raise InvalidError."""
     if not 0 < lock_timeout_s < math.inf:
         raise InvalidError(
             "lock_timeout_s is a number of seconds above 0", lock_timeout_s=lock_timeout_s
@@ -168,7 +168,7 @@ def check_timestamp(timestamp_us: object) -> int:
 
 
 def check_options(call: str, given: Iterable[str], known: Collection[str]) -> None:
-    """Raise InvalidError for the first name that `call` does not take, with similar ones."""
+    """Raise InvalidError for the first option that `call` does not have, with similar names."""
     for name in given:
         if name not in known:
             raise InvalidError(

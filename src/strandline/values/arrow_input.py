@@ -1,7 +1,7 @@
-"""Arrow streams and files of a user's, read one checked message at a time.
+"""Reads a user's Arrow streams and files, one checked message at a time.
 
-A message names the length of its body, and a compressed buffer the length of its
-content; both may lie, so nothing is allocated for more than a maximum of either.
+A message states the length of its body, and a compressed buffer the length of its
+content. Both may be wrong, so allocations are limited by a maximum for each.
 """
 
 import io as streams
@@ -15,12 +15,12 @@ from strandline.values.batches import check_content, check_structure
 from strandline.values.errors import InvalidError
 
 MESSAGE_BYTES_MAX: Final = 1 << 30
-"""How large one message may be, and its content when decompressed, unless a reader says less."""
+"""The default limit of the size of a message, and of its decompressed content."""
 
 _FILE_MAGIC: Final = b"ARROW1"
 _CHUNK_BYTES: Final = 1 << 20
 
-# The numbers of fields in Arrow's Message.fbs, and where a table has them.
+# The numbers of fields in Arrow's Message.fbs, and their places in a table.
 _HEADER_TYPE, _HEADER = 1, 2
 _DICTIONARY_BATCH, _RECORD_BATCH = 2, 3
 _DICTIONARY_DATA = 1
@@ -28,7 +28,7 @@ _BUFFERS, _COMPRESSION = 2, 3
 
 
 class _Pieces(streams.RawIOBase):
-    """Reads in small pieces: memory is taken for what there is, not for what is requested."""
+    """Reads in small pieces: allocates memory for existing data, not for the requested length."""
 
     def __init__(self, file: IO[bytes], bytes_max: int) -> None:
         self._file = file
@@ -64,7 +64,7 @@ def read_arrow(file: IO[bytes], bytes_max: int | None = None) -> "Iterator[pa.Re
 
 
 class _Begun:
-    """A file of which the beginning was read."""
+    """A file whose beginning was read already."""
 
     def __init__(self, beginning: bytes, file: IO[bytes]) -> None:
         self._beginning = beginning
@@ -143,12 +143,12 @@ def _decompressed(metadata: bytes, header: int, body: bytes) -> Iterator[int]:
         offset, length = struct.unpack_from("<qq", metadata, vector + 4 + 16 * number)
         if length:
             (size,) = struct.unpack_from("<q", body, offset)
-            # -1: stored as it is.
+            # -1: stored without compression.
             yield length if size < 0 else size
 
 
 def _table(metadata: bytes, table: int, number: int) -> int | None:
-    """Return where the table or vector is that a field refers to."""
+    """Return the position of the table or vector to which a field refers."""
     at = _field(metadata, table, number)
     if at is None:
         return None
@@ -157,7 +157,7 @@ def _table(metadata: bytes, table: int, number: int) -> int | None:
 
 
 def _field(metadata: bytes, table: int, number: int) -> int | None:
-    """Return where a field of a flatbuffer's table is; None if it is left out."""
+    """Return the position of a field in a flatbuffer's table; None if it is absent."""
     (distance,) = struct.unpack_from("<i", metadata, table)
     fields = table - distance
     (length,) = struct.unpack_from("<H", metadata, fields)

@@ -1,8 +1,8 @@
 """Arrow record batches from outside: checked before any of their memory is used.
 
-Every batch enters and leaves a log here. Arrow reads the buffers of a batch at the
-offsets and indices that these buffers name themselves, so a batch that was never
-validated may show memory of the process that reads it.
+Every batch enters and leaves a log through this module. Arrow reads the buffers of a
+batch at the offsets and indices that are stored in these buffers, so reading a batch that
+was not validated may expose memory of the process.
 """
 
 from collections.abc import Iterator
@@ -19,19 +19,19 @@ if TYPE_CHECKING or IS_COMPILED:
 SCHEMA_DEPTH_MAX: Final = 48
 """How deeply lists, maps and structs of a schema may nest.
 
-Arrow reads 63 levels back, Parquet 49 levels of lists.
+Arrow can read 63 levels, Parquet 49 levels of lists.
 """
 _READABLE_DEPTH_MAX: Final = 128
 
 BATCH_ELEMENTS_MAX: Final = 1 << 24
 """How many values a batch may hold in one column, or 8 for each byte if that is more.
 
-Arrow stores any number of nulls in no byte at all, and a reader makes an object of each.
+Arrow can store any number of nulls without using space, and a reader makes an object of each.
 """
 
 # The class of every type without parameters, and of no other.
 _PLAIN: Final = pa.DataType
-#: The numbers of types that have parameters, and hold no other type.
+#: The numbers of types that have parameters, and contain no other type.
 _WITH_PARAMETERS: Final = frozenset(
     arrow.id
     for arrow in (
@@ -40,28 +40,28 @@ _WITH_PARAMETERS: Final = frozenset(
     )
 )
 
-#: From so many bytes on, a buffer of the right size is made first: one that grows is copied.
+#: From this size on, a buffer of the right size is allocated first; a growing one is copied.
 _PRESIZED_BYTES: Final = 64 * 1024
-#: Room for the schema and the end of a stream, which is slow to measure.
+#: Space for the schema and the end of a stream, whose exact size is slow to measure.
 _SCHEMA_BYTES: Final = 4096
-# The usual ones. Without any, pyarrow looks each time whether the environment has others.
+# The defaults. Without options, pyarrow checks the environment each time.
 _OPTIONS: Final = pa.ipc.IpcWriteOptions()
 
-#: How wide the offsets of texts are, by the number of their type.
+#: The width of the offsets of texts, by the number of their type.
 _OFFSET_BYTES: Final = {pa.string().id: 4, pa.large_string().id: 8}
-#: From so many rows on, the core looks at texts sooner than Arrow has.
+#: From this number of rows on, the core validates texts faster than Arrow.
 _MANY_ROWS: Final = 1_000
 
-# Besides ArrowException: what Arrow raises for a message that it cannot parse, for a
-# name that is no UTF-8, and for a length that no memory can hold.
+# In addition to ArrowException, Arrow raises these for a message that it cannot parse, for
+# a name that is not UTF-8, and for a length that exceeds the memory.
 _UNREADABLE: Final = (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError)
 
 
 def encode_batch(batch: pa.RecordBatch) -> pa.Buffer:
-    """Return the batch as an Arrow IPC stream of its own; InvalidError if it is not valid.
+    """Return the batch as an Arrow IPC stream; InvalidError if it is not valid.
 
-    What is returned is what was validated: a copy, which a later change of the caller's
-    buffers does not reach.
+    The returned bytes are a copy that was validated; a later change of the caller's buffers
+    does not affect it.
     """
     check_structure(batch)
     return encode_measured(batch)
@@ -85,7 +85,7 @@ def encode_measured(batch: pa.RecordBatch) -> pa.Buffer:
 
 
 def _presized(batch: pa.RecordBatch) -> pa.Buffer | None:
-    """Return a large batch as an IPC stream; None if it is not large, or needs more room."""
+    """Return a large batch as an IPC stream; None if it is small, or does not fit the buffer."""
     size = pa.ipc.get_record_batch_size(batch) + _SCHEMA_BYTES
     if size < _PRESIZED_BYTES:
         return None
@@ -94,7 +94,7 @@ def _presized(batch: pa.RecordBatch) -> pa.Buffer | None:
     try:
         _write_stream(sink, batch)
     except (pa.ArrowException, OSError):
-        # Dictionaries, or a schema that is long.
+        # Dictionaries, or a long schema.
         return None
     return room.slice(0, sink.tell())
 
@@ -125,8 +125,8 @@ def decode_batch(encoded: "bytes | pa.Buffer") -> pa.RecordBatch:
 def check_structure(batch: pa.RecordBatch) -> None:
     """Raise InvalidError if a buffer is too short, or the schema nests too deeply.
 
-    Takes the same time for any number of rows. After it, a batch can be measured and
-    copied; before its values are examined, `check_content` comes first.
+    Takes the same time for any number of rows. Afterwards a batch can be measured and
+    copied; call `check_content` before its values are read.
     """
     check_schema(batch.schema)
     _validate(batch, full=False)
@@ -139,7 +139,7 @@ def check_content(batch: pa.RecordBatch) -> None:
 
 
 def _is_surely_valid(batch: pa.RecordBatch) -> bool:
-    """Whether a batch of many rows is valid; False for what only Arrow decides."""
+    """Whether a batch of many rows is valid; False if Arrow has to decide."""
     if not IS_COMPILED or batch.num_rows < _MANY_ROWS:
         return False
     try:
@@ -153,13 +153,13 @@ def _is_surely_valid(batch: pa.RecordBatch) -> bool:
 
 
 def _has_texts(column: Any) -> bool:
-    """Whether a column, whose buffers are long enough, surely holds texts and nulls."""
+    """Whether a column, whose buffers are long enough, certainly holds only texts and nulls."""
     width = _OFFSET_BYTES.get(column.type.id)
     if width is None:
         return False
     validity, offsets, content = column.buffers()
     if validity is not None:
-        # The bits as a column of their own: Arrow counts them.
+        # The bits as a separate column, so that Arrow counts them.
         bits = (pa.bool_(), len(column), [validity, validity], column.null_count, column.offset)
         pa.Array.from_buffers(*bits).validate(full=True)
     return are_texts(offsets, width, column.offset, len(column), content or b"")
@@ -180,7 +180,7 @@ def decode_schema(packed: "bytes | pa.Buffer") -> pa.Schema:
         schema = pa.ipc.read_schema(pa.py_buffer(packed))
     except _UNREADABLE as error:
         raise InvalidError("this is not a serialized Arrow schema", reason=str(error)) from error
-    # One that is stored already may be deeper than a new one.
+    # A stored schema may nest deeper than a new one.
     check_schema(schema, _READABLE_DEPTH_MAX)
     return schema
 
@@ -201,12 +201,12 @@ def check_schema(schema: pa.Schema, depth_max: int = SCHEMA_DEPTH_MAX) -> None:
 
 
 def _is_flat(arrow: pa.DataType) -> bool:
-    """Whether the type surely holds no other."""
+    """Whether the type certainly contains no other type."""
     return type(arrow) is _PLAIN or arrow.id in _WITH_PARAMETERS
 
 
 def _exceeds(arrow: pa.DataType, depth_max: int) -> bool:
-    # Level by level: a hostile type is too deep for recursion.
+    # Iterative, because a malicious type may be too deep for recursion.
     level = [arrow]
     for _ in range(depth_max + 1):
         level = [part for each in level for part in _parts(each)]
@@ -268,7 +268,7 @@ def _check_nulls(column: Any, field: pa.Field, path: str) -> None:
     if pa.types.is_struct(arrow):
         _check_struct(column, path)
     elif pa.types.is_map(arrow):
-        # Arrow itself has seen that no key is null.
+        # Arrow has already checked that no key is null.
         _check_nulls(_items(column).flatten(), arrow.item_field, f"{path}.value")
     elif pa.types.is_nested(arrow) and not pa.types.is_union(arrow):
         _check_nulls(column.flatten(), arrow.field(0), f"{path}.element")
@@ -277,7 +277,7 @@ def _check_nulls(column: Any, field: pa.Field, path: str) -> None:
 def _check_struct(column: pa.StructArray, path: str) -> None:
     present = column
     if column.null_count:
-        # Below a null struct its fields hold whatever they hold.
+        # The fields below a null struct may have any content.
         present = column.drop_null()
     for number, field in enumerate(_fields(column.type)):
         _check_nulls(present.field(number), field, f"{path}.{field.name}")

@@ -1,4 +1,4 @@
-"""When an event is delivered to groups and work queues: a header of its own. See design 0110."""
+"""The header with the time of delivery to groups and work queues. See design 0110."""
 
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
@@ -17,7 +17,7 @@ _FORM: Final = "%Y-%m-%dT%H:%M:%S.%fZ"
 
 
 def delivery_time(moment: object) -> str:
-    """Return a time as the header has it; InvalidError unless it is an aware datetime."""
+    """Return a time in the header's format; InvalidError unless it is an aware datetime."""
     try:
         at = datetime_from_us(us_from_datetime(moment))
     except InvalidError as error:
@@ -30,7 +30,7 @@ def delivery_time(moment: object) -> str:
 
 
 def check_delivery_time(text: str) -> str:
-    """Return the text of the header; InvalidError unless `delivery_time` has made it."""
+    """Return the text of the header; InvalidError unless it comes from `delivery_time`."""
     if _parsed(text) is None:
         raise InvalidError(
             f"the header {DELIVER_AT} is the log's own, pass deliver_at to append",
@@ -40,11 +40,11 @@ def check_delivery_time(text: str) -> str:
 
 
 def deliver_at_us(record: "Record") -> int | None:
-    """Return when groups and queues may have the record; None for at once."""
+    """Return when groups and queues may deliver the record; None for at once."""
     headers_json = getattr(record.value, "headers_json", b"")
     if _IN_JSON not in headers_json:
         return None
-    # A header that something else has stored hides nothing.
+    # A header in another format does not delay the record.
     return _parsed(record.value.headers.get(DELIVER_AT, ""))  # type: ignore[union-attr] # An event.
 
 

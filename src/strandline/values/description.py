@@ -14,7 +14,7 @@ from strandline.values.topic import Offset, Partition, Topic, TopicSettings
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A run of records that are stored together; the unit in which reads are planned."""
+    """A range of records that are stored together; the unit in which reads are planned."""
 
     start: Offset
     end: Offset
@@ -22,14 +22,14 @@ class Segment:
     first_timestamp_us: int
     last_timestamp_us: int
     is_sealed: bool
-    """Whether it has got its last record."""
+    """Whether no more records will be added."""
     location: str | None
-    """Where it is stored, for people; None in memory."""
+    """Its location, for people; None in memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumerLag:
-    """How far one consumer has got in one partition."""
+    """The progress of one consumer in one partition."""
 
     consumer: str
     tenant: Tenant | None
@@ -39,25 +39,25 @@ class ConsumerLag:
     lag: int
     """The high-water mark less the cursor."""
     seen_at_us: int
-    """Its last heartbeat: an ack, also one that changed nothing, or a seek."""
+    """The time of its last heartbeat: an ack, also one without effect, or a seek."""
     is_live: bool = False
-    """Whether a member holds the partition whose lease has not run out."""
+    """Whether a member with a valid lease holds the partition."""
     holds_retention: bool = True
-    """Whether it still holds trimming back. It does so again after its next heartbeat."""
+    """Whether it delays trimming. If not, it does again after its next heartbeat."""
     lag_s: float | None = 0.0
     """How long ago the record at the cursor was appended; 0 once it has caught up, None if
     that record was trimmed meanwhile."""
     trend: float | None = None
-    """By how many records a second `lag` grew in the last minute or since its last ack,
-    whichever is longer; negative while it catches up, None as long as that is unknown."""
+    """The growth of `lag` in records per second, over the last minute or since its last ack,
+    whichever is longer; negative while it catches up, None while it is unknown."""
     member: str | None = None
     """`host:pid` of the member that holds the partition; None while none does."""
     generation: int = 0
-    """That of the member which holds the partition, or held it last; 0 for none."""
+    """The generation of the member that holds the partition, or held it last; 0 for none."""
     held_since_us: int | None = None
-    """Since when it holds the partition."""
+    """The time since which it holds the partition."""
     reason: str = ""
-    """Why the partition moved to where it is."""
+    """Why the partition moved to this member."""
 
     def _repr_html_(self) -> str:
         shown = ("partition", "cursor", "lag", "lag_s", "trend", "member", "is_live")
@@ -74,46 +74,46 @@ class TrimReport:
     remaining: int
     low: Offset
     held_at: Offset | None
-    """The cursor of the live consumer that kept the trim from going further, if one did."""
+    """The cursor of the live consumer at which the trim stopped, if it did."""
     latest: Offset | None
-    """The last offset that was ever given, removed or not; None if none was."""
+    """The last assigned offset, also if its record was removed; None if there is none."""
     is_released: bool
-    """Whether all storage of what lies below `low` was given back. If not, it is later:
-    with the segment that holds it, or once no reader is in the way."""
+    """Whether all storage below `low` was freed. If not, it is freed later: with the rest of
+    its segment, or once no reader uses it."""
 
 
 @dataclass(frozen=True, slots=True)
 class HeldBack:
-    """A partition of which retention could not remove all that it should."""
+    """A partition in which consumers delay retention."""
 
     partition: Partition
     offset: Offset
     """The first record that a live consumer has not acked."""
     consumers: tuple[str, ...]
-    """The consumers that are there."""
+    """The consumers at that offset."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetentionStatus:
-    """The last run of retention over a topic, and which process makes the next one."""
+    """The last run of retention over a topic, and the worker that makes the next one."""
 
     holder: str
-    """Which worker has the lease."""
+    """The worker that has the lease."""
     pid: int
     host: str
     until_us: int
     """When another process may take over, unless it is renewed."""
     ran_at_us: int | None
-    """None while the first run goes on."""
+    """None during the first run."""
     removed: int
     """How many records the last run removed."""
     held: tuple[HeldBack, ...]
-    """What holds it back."""
+    """The partitions in which consumers delay it."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicDescription:
-    """One topic, as it is now."""
+    """The current state of one topic."""
 
     topic: Topic
     settings: TopicSettings
@@ -121,13 +121,13 @@ class TopicDescription:
     marks: tuple[Marks, ...]
     """By partition."""
     size_bytes: int
-    """Of the records kept."""
+    """The size of the stored records."""
     retention: RetentionStatus | None = None
-    """What retention did last, where it runs by itself; None if it has not run yet."""
+    """The last run of background retention; None if it has not run yet."""
 
     @property
     def records(self) -> int:
-        """How many records are kept."""
+        """The number of stored records."""
         return sum(marks.high - marks.low for marks in self.marks)
 
     def _repr_html_(self) -> str:
@@ -141,7 +141,7 @@ class TopicDescription:
 
 @dataclass(frozen=True, slots=True)
 class LogDescription:
-    """A whole log, as it is now."""
+    """The current state of a log."""
 
     log_id: UUID
     backend: str
@@ -149,17 +149,17 @@ class LogDescription:
     location: str
     mode: Mode
     durability_max: Durability
-    """The highest level that a record can reach here."""
+    """The highest level that a record can reach in this log."""
     durability_reason: str
-    """How the log knows that it reaches this level, and no higher one."""
+    """Why the log reaches this level, and no higher one."""
     topics: int
     partitions: int
     records: int
     size_bytes: int
-    """What it occupies: memory for `memory:`, disk for the others."""
+    """The space that it uses: memory for `memory:`, disk for the others."""
     queue_depth: int | None = None
     """How many records a subscription of this log object holds in memory by
-    default; None where a log is described that was not opened."""
+    default; None for a log that was described without opening it."""
     core: str = CORE
     """Whether this process uses the compiled core: `compiled`, or `plain Python` and why.
-    Also reports where the core goes without shared memory."""
+    Also reports if the core does not use shared memory."""

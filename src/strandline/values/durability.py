@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 from strandline.values.arguments import check_choice
 
 DurabilityName: TypeAlias = Literal["applied", "written", "durable"]
-"""A level by its name."""
+"""The name of a level."""
 
 
 class Durability(IntEnum):
@@ -16,7 +16,7 @@ class Durability(IntEnum):
     """
 
     APPLIED = 1
-    """In the writer's memory: survives nothing, but the writer itself sees it."""
+    """In the writer's memory: survives nothing; only the writer itself sees it."""
 
     WRITTEN = 2
     """With the operating system: survives a crash of the process."""
@@ -29,8 +29,8 @@ class Durability(IntEnum):
 
     @classmethod
     def parse(cls, value: object) -> "Durability":
-        """Return the level that `value` is or names (`applied`, `written`, `durable`).
+        """Return `value` as a level, also by its name (`applied`, `written`, `durable`).
 
-        Raises InvalidError for anything else; nothing is trimmed or folded.
+        Raises InvalidError for anything else; names must match exactly.
         """
         return check_choice("durability", value, cls)

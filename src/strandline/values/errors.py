@@ -25,9 +25,9 @@ import re
 from collections.abc import Mapping
 
 _SHOWN_CHARS_MAX = 120
-#: What stands between the user and the host of a URL.
+#: The part of a URL between the user and the host.
 _PASSWORD = re.compile(r"(?<=://)([^:/@\s]*):[^\s]*@")
-# What another program says ends with the part that matters.
+# The relevant part of another program's message is at its end.
 _REASON_CHARS_MAX = 2000
 _REASONS = frozenset({"cause", "reason"})
 
@@ -43,7 +43,7 @@ def _shown(name: str, value: object) -> str:
 
 
 def _without_password(value: object) -> object:
-    """Return `value`; of a URL with a password, one without it."""
+    """Return `value`; a URL without its password."""
     if type(value) is str and "://" in value and "@" in value:
         return _PASSWORD.sub(r"\1:***@", value)
     return value
@@ -54,7 +54,7 @@ def _named(cause: BaseException) -> str:
 
 
 def _portable(cause: BaseException | None) -> BaseException | None:
-    """Return `cause`, or its text where another process might not know its class."""
+    """Return `cause`, or its text if another process might not know its class."""
     if cause is None or isinstance(cause, StrandlineError):
         return cause
     if type(cause).__module__ == "builtins":
@@ -76,7 +76,7 @@ def _revive(
 
 
 class StrandlineError(Exception):
-    """The root: `except StrandlineError` catches everything raised on purpose.
+    """The base class: `except StrandlineError` catches everything raised on purpose.
 
     Errors can be copied and pickled with their fields and their cause. A cause
     of a class foreign to both Python and Strandline is pickled as its text.
@@ -89,7 +89,7 @@ class StrandlineError(Exception):
     def __init__(self, message: str, **fields: object) -> None:
         fields = {name: _without_password(value) for name, value in fields.items()}
         self.fields = fields
-        # An empty list is for programs, and of no use in a message.
+        # An empty list is useful to programs, and not in a message.
         shown = (
             (name, value)
             for name, value in fields.items()
@@ -106,14 +106,14 @@ class StrandlineError(Exception):
 
 
 class InvalidError(StrandlineError):
-    """The call can never succeed as it is: fix the call.
+    """The call can never succeed: fix the call.
 
     See docs/reference/errors/InvalidError.md.
     """
 
 
 class DroppedError(InvalidError):
-    """The topic was dropped since it was looked up: what was opened on it cannot go on.
+    """The topic was dropped since it was looked up: objects opened on it cannot be used any more.
 
     See docs/reference/errors/DroppedError.md.
     """
@@ -147,8 +147,8 @@ class ConflictError(StrandlineError):
 class LeaseLostError(StrandlineError):
     """This member of a group has lost `partition`: another one has it, or may take it.
 
-    Nothing was stored, and no cursor was moved. Drop what was read of the partition: the
-    member that holds it now is given what was not acked.
+    Nothing was stored, and no cursor was moved. Discard the records read of the partition:
+    the unacked ones are delivered to the member that holds it now.
 
     See docs/reference/errors/LeaseLostError.md.
     """
@@ -166,10 +166,10 @@ class LeaseLostError(StrandlineError):
 
 
 class UnavailableError(StrandlineError):
-    """Not possible just now: retry later.
+    """Temporarily not possible: retry later.
 
-    `write` is what was not taken, so that the caller can offer it again; None
-    when it was taken, or when nothing was offered.
+    `write` is the value that was not stored, so that the caller can retry it; None if it
+    was stored, or if the call has no value.
 
     See docs/reference/errors/UnavailableError.md.
     """
@@ -197,7 +197,7 @@ class NotReadyError(UnavailableError):
 
 
 class FullError(UnavailableError):
-    """The disk is full, and nothing of this is stored: make room, then retry.
+    """The disk is full, and nothing of this is stored: free space, then retry.
 
     Acks, leases, trims, retention and drops still work, within the log's reserve. The log
     need not be opened again.
@@ -218,8 +218,8 @@ class FullError(UnavailableError):
 class QuotaError(UnavailableError):
     """A quota of a tenant is used up, and nothing of this is stored.
 
-    `quota` says which one, `used` and `limit` how far. `retry_after_s` is after how long the
-    same call may succeed, for a quota by time; None where something has to be removed first.
+    `quota` is its name, `used` and `limit` are its numbers. After `retry_after_s` the same
+    call may succeed, if the quota is a rate; None if something has to be removed first.
 
     See docs/reference/errors/QuotaError.md.
     """
@@ -278,8 +278,8 @@ class TrimmedError(StrandlineError):
 class DivergedError(StrandlineError):
     """The log lost unsynced records that this position had passed.
 
-    Not a TrimmedError: the reaction goes the other way. What was derived from
-    records at or after `diverged_at` must be undone before reading on from there.
+    Unlike after a TrimmedError, the reader has to go back. Undo what was derived from
+    records at or after `diverged_at` before reading on from there.
 
     See docs/reference/errors/DivergedError.md.
     """
@@ -304,7 +304,7 @@ class ClosedError(StrandlineError):
 
 
 class FailedError(StrandlineError):
-    """This writer met `cause` and takes no more writes: reopen.
+    """This writer has failed with `cause` and accepts no more writes: reopen.
 
     See docs/reference/errors/FailedError.md.
     """
@@ -317,7 +317,7 @@ class FailedError(StrandlineError):
 
     @property
     def cause(self) -> BaseException:
-        """What went wrong first."""
+        """The first error."""
         cause = self.__cause__
         assert cause is not None
         return cause
@@ -339,8 +339,8 @@ class UnknownError(FailedError):
 class CorruptError(StrandlineError):
     """Stored data is damaged; everything else stays readable.
 
-    A store always names the file and the position in it. They are None only where
-    a single value turns out to be unreadable after it has left its store.
+    A store always names the file and the position in it. They are None only if
+    a single value cannot be decoded after it was read from its store.
 
     See docs/reference/errors/CorruptError.md.
     """

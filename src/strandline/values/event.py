@@ -28,7 +28,7 @@ else:
         raise_no_event=rules.raise_no_event,
         record_text=rules.record_text,
     )
-    # What is uncommon is left to Python.
+    # Python handles uncommon cases.
     Event.payload_as = event_payload_as
 
 __all__ = ["Event"]

@@ -1,4 +1,4 @@
-"""How to get a part of Strandline that is not installed: it is on no package index."""
+"""How to install a missing part of Strandline, which is not on a package index."""
 
 import contextlib
 from collections.abc import Iterator
@@ -7,12 +7,12 @@ from strandline.values.errors import InvalidError
 
 
 def install_command(extra: str) -> str:
-    """Return what installs an extra, from a checkout."""
+    """Return the command that installs an extra from a checkout."""
     return f"pip install 'path/to/strandline[{extra}]'"
 
 
 def missing(library: str, extra: str) -> str:
-    """Return what an error says when a library of an extra is missing."""
+    """Return the message for a missing library of an extra."""
     return (
         f"{library} is missing, install Strandline from its checkout with the extra {extra}: "
         f"{install_command(extra)}"
@@ -21,7 +21,7 @@ def missing(library: str, extra: str) -> str:
 
 @contextlib.contextmanager
 def needing(library: str, extra: str) -> Iterator[None]:
-    """Have an import that fails raise InvalidError, with the extra that installs the library."""
+    """Turn a failing import into InvalidError, with the extra that installs the library."""
     try:
         yield
     except ImportError as error:
@@ -30,7 +30,7 @@ def needing(library: str, extra: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def needing_module(what: str, extra: str) -> Iterator[None]:
-    """Do the same where several libraries may be missing, and name the one that is."""
+    """Do the same for several libraries, and name the missing one."""
     try:
         yield
     except ModuleNotFoundError as error:

@@ -1,17 +1,17 @@
-"""Small tables for notebooks, with everything in them escaped."""
+"""Small HTML tables for notebooks, with escaped content."""
 
 from collections.abc import Mapping, Sequence
 from html import escape
 
 ROWS_MAX = 10
-"""How many rows are shown of many."""
+"""The maximum number of rows shown."""
 _SHOWN_CHARS_MAX = 200
 
 
 def html_table(
     title: str, header: Sequence[str], rows: Sequence[Sequence[object]], *, count: int = 0
 ) -> str:
-    """Return a table of the first rows under a title; there are `count`, if that is more."""
+    """Return a table of the first rows with a title; `count` is the number of all rows."""
     more = max(count, len(rows)) - min(len(rows), ROWS_MAX)
     head = "".join(f"<th>{_escaped(name)}</th>" for name in header)
     body = "".join(

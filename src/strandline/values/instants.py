@@ -32,7 +32,7 @@ def us_from_datetime(moment: object) -> int:
 
 
 def datetime_from_us(us: int) -> datetime:
-    """Return the datetime in UTC, or raise CorruptError where there is none."""
+    """Return the datetime in UTC, or raise CorruptError if there is none."""
     if not _US_MIN <= us <= _US_MAX:
         raise CorruptError(
             "this stored time lies outside the years 1 to 9999",

@@ -1,4 +1,4 @@
-"""The topics that the rooms above the log keep in it, and which of them may be shortened."""
+"""The library's own topics in a log, and which of them may be trimmed or dropped."""
 
 from typing import Final, NamedTuple
 
@@ -19,10 +19,10 @@ HANDLED_PREFIX: Final = f"{RESERVED_PREFIX}handled."
 class InternalTopic(NamedTuple):
     """One kind of internal topic."""
 
-    #: The whole name, or its beginning if that ends in a dot.
+    #: The complete name, or a prefix if it ends in a dot.
     name: str
     holds: str
-    #: What is lost with its oldest records, and None where they must not be removed.
+    #: The effect of removing its oldest records; None if they must not be removed.
     cost: str | None
     #: What to do instead of removing them.
     instead: str = ""
@@ -55,7 +55,7 @@ INTERNAL_TOPICS: Final = (
     ),
     InternalTopic(
         DELIVERIES_PREFIX,
-        "how often a consumer was given its outstanding records; the consumer trims it",
+        "the delivery counts of a consumer's outstanding records; the consumer trims it",
         "counts begin again, so a poison record is delivered more often before it is dead-lettered",
     ),
     InternalTopic(
@@ -75,7 +75,7 @@ INTERNAL_TOPICS: Final = (
         "a record with such a key is handled a second time",
     ),
 )
-"""Every kind of internal topic. One that is not listed may be shortened."""
+"""Every kind of internal topic. Topics that are not listed may be trimmed and dropped."""
 
 
 def may_shorten(name: str) -> bool:
@@ -90,7 +90,7 @@ def check_may_shorten(topic: object) -> None:
     dropping.
     """
     if not isinstance(topic, str | Topic):
-        # What is no topic is refused where it is looked up.
+        # Names that are not valid are refused where the topic is looked up.
         return
     name = topic.name if isinstance(topic, Topic) else str.__str__(topic)
     for known in INTERNAL_TOPICS:

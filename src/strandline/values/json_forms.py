@@ -1,4 +1,4 @@
-"""Values of a log as JSON: what `--json` prints and the server answers. Names and meanings stay."""
+"""Values of a log as JSON, for `--json` and the server. Names and meanings are stable."""
 
 import base64
 from datetime import UTC, datetime, timedelta
@@ -36,7 +36,7 @@ def _second(since_epoch: int) -> str:
 
 
 def record_json(record: Record) -> dict[str, object]:
-    """Return a record; a payload is given as the JSON that it is."""
+    """Return a record; its payload is embedded as JSON."""
     fields: dict[str, object] = {
         "topic": record.topic,
         "partition": record.partition,
@@ -60,7 +60,7 @@ def record_json(record: Record) -> dict[str, object]:
 
 
 def topic_json(found: TopicDescription) -> dict[str, object]:
-    """Return a topic as it is now."""
+    """Return the current state of a topic."""
     settings = found.settings
     return {
         "name": found.topic.name,
@@ -84,7 +84,7 @@ def topic_json(found: TopicDescription) -> dict[str, object]:
 
 
 def retention_json(found: TopicDescription) -> dict[str, object]:
-    """Return what is kept of a topic, and what retention did last."""
+    """Return the retention of a topic, and its last run."""
     settings = found.settings
     kept = {
         "topic": found.topic.name,
@@ -112,7 +112,7 @@ def retention_json(found: TopicDescription) -> dict[str, object]:
 
 
 def log_json(found: LogDescription) -> dict[str, object]:
-    """Return a log as it is now."""
+    """Return the current state of a log."""
     return {
         "id": str(found.log_id),
         "backend": found.backend,
@@ -126,7 +126,7 @@ def log_json(found: LogDescription) -> dict[str, object]:
 
 
 def lag_json(lag: ConsumerLag) -> dict[str, object]:
-    """Return how far a consumer is in a partition."""
+    """Return the progress of a consumer in a partition."""
     return {
         "consumer": lag.consumer,
         "tenant": lag.tenant,
@@ -159,7 +159,7 @@ def trim_json(report: TrimReport) -> dict[str, object]:
 
 
 def quota_json(usage: QuotaUsage) -> dict[str, object]:
-    """Return what a tenant may use, and does."""
+    """Return the quota of a tenant, and its use."""
     quota = usage.quota
     return {
         "tenant": usage.tenant,

@@ -1,4 +1,4 @@
-"""Rows of record batches in forms that JSON has."""
+"""Rows of record batches as JSON values."""
 
 import base64
 import math
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def rows_of(batch: "pa.RecordBatch") -> list[dict[str, Any]]:
     """Return the rows of a batch: times as text, durations as numbers of their unit.
 
-    Python's own reach from year 1 to 9999 and to microseconds, Arrow's further.
+    Python's times cover the years 1 to 9999 in microseconds; Arrow's range is larger.
     """
     import pyarrow as pa  # noqa: PLC0415 Takes long to import.
 
@@ -28,7 +28,7 @@ def rows_of(batch: "pa.RecordBatch") -> list[dict[str, Any]]:
 
 
 def jsonable(value: object) -> object:
-    """Return a value out of a batch in a form that JSON has."""
+    """Return a value of a batch as a JSON value."""
     if isinstance(value, dict):
         return {str(name): jsonable(each) for name, each in value.items()}
     if isinstance(value, list | tuple):

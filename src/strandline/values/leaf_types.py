@@ -1,4 +1,4 @@
-"""Arrow types with others in the place of those within them."""
+"""Replaces the leaf types of nested Arrow types."""
 
 from collections.abc import Callable
 
@@ -6,7 +6,7 @@ import pyarrow as pa
 
 
 def with_leaves(arrow: pa.DataType, change: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
-    """Return the type, with what `change` returns for each that holds no other."""
+    """Return the type with each leaf type replaced by the result of `change`."""
 
     def field(each: pa.Field) -> pa.Field:
         return each.with_type(with_leaves(each.type, change))

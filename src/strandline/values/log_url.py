@@ -1,4 +1,4 @@
-"""The URL of a log, taken apart: one reading of it for every part of the package."""
+"""Parses the URL of a log, for every part of the package."""
 
 import os
 import re
@@ -9,24 +9,24 @@ from strandline.values.errors import InvalidError
 from strandline.values.names import check_text
 
 SCHEMES: Final = ("memory", "file", "sqlite")
-#: What the error says for a path where there is nothing.
+#: The error for a path without a log.
 NO_LOG: Final = "there is no log here, mode='write' or `strandline create` makes one"
 _MEMORY = ":memory:"
-#: Taken as it stands, a log would be made at `events?mode=ro`, and opened to be written.
+#: Used as a path, it would create a log at `events?mode=ro`, opened for writing.
 _OPTIONS = re.compile(r"\?\w+=")
 
 
 class LogUrl(NamedTuple):
-    """The kind of a log, and the path of its directory or database, as it was given."""
+    """The kind of a log, and the path of its directory or database, unchanged."""
 
     scheme: str
     path: str
 
 
 def parse_log_url(url: object) -> LogUrl:
-    """Return what `url` names; InvalidError with advice for what is no URL of a log.
+    """Parse `url`; InvalidError with advice if it is not the URL of a log.
 
-    `file:PATH` and `sqlite:PATH` have the path as it stands, relative or absolute. With
+    In `file:PATH` and `sqlite:PATH` the path is literal, relative or absolute. With
     slashes for a host: `file:///PATH` is absolute, with %-escapes, as `Path.as_uri` writes
     it; `sqlite:///PATH` is relative and `sqlite:////PATH` absolute, as in SQLAlchemy.
     """

@@ -1,4 +1,4 @@
-"""What a log was opened for."""
+"""The mode in which a log was opened."""
 
 from enum import StrEnum
 from typing import Literal, TypeAlias
@@ -6,11 +6,11 @@ from typing import Literal, TypeAlias
 from strandline.values.arguments import check_choice
 
 ModeName: TypeAlias = Literal["read", "consume", "write"]
-"""A mode by its name."""
+"""The name of a mode."""
 
 
 class Mode(StrEnum):
-    """What the holder of a log may do. Each mode includes the ones below it."""
+    """Which calls a log allows. Each mode includes the lower ones."""
 
     READ = "read"
     """Changes no byte."""
@@ -18,7 +18,7 @@ class Mode(StrEnum):
     CONSUME = "consume"
     """Also moves consumers' cursors, counts deliveries and dead-letters records.
 
-    For the latter two it creates, appends to and trims internal topics, and no others.
+    To count and dead-letter, it creates, appends to and trims internal topics, and no others.
     """
 
     WRITE = "write"

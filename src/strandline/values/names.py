@@ -1,7 +1,7 @@
-"""One checker for every name, used by every backend.
+"""Checks every name, for every store.
 
-A name is taken exactly as it is or refused with the reason: nothing is trimmed,
-folded or replaced, so two different names never become one.
+A name is used unchanged or refused with the reason: it is never trimmed, folded or
+replaced, so two different names never become one.
 """
 
 import re
@@ -14,10 +14,10 @@ NAME_BYTES_MAX = 200
 IDEMPOTENCY_KEY_BYTES_MAX = 1024
 RESERVED_PREFIX = "__strandline."
 LANE_PREFIX = f"{RESERVED_PREFIX}lane."
-"""How the producers begin that remote logs make."""
+"""The prefix of producers that remote logs create."""
 
 _FOREIGN = re.compile(r"[^A-Za-z0-9._-]")
-# Line and paragraph separators break lines as surely as control characters do.
+# Line and paragraph separators break lines, like control characters.
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
@@ -25,11 +25,11 @@ def check_topic_name(name: object, *, internal: bool = False) -> str:
     """Return `name`; raise InvalidError with the reason if no topic may have it.
 
     1 to 200 of `A-Z a-z 0-9 . _ -`, not starting with `-` or `.`, not ending in
-    `.`. Names that begin with `__strandline.` are for topics of our own, which
-    say `internal=True`.
+    `.`. Names that begin with `__strandline.` are for internal topics, with
+    `internal=True`.
     """
     text = _plain_name(name, "topic name")
-    # Compared without case, since a case twin of an internal topic is no better.
+    # Compared without case: a name that differs only by case is refused as well.
     if not internal and text.lower().startswith(RESERVED_PREFIX):
         raise InvalidError(f"topic names beginning with {RESERVED_PREFIX} are reserved", name=text)
     return text
@@ -77,8 +77,8 @@ def check_idempotency_key(key: object) -> str:
 def check_case_twin(name: str, existing: Iterable[str]) -> None:
     """Raise InvalidError if `name` differs from an existing name only by case.
 
-    Such case_variants are one file on a file system that ignores case, and one name to a
-    tired reader. A name that exists exactly as given is no twin.
+    Such names are the same file on a file system that ignores case, and are easily confused.
+    A name that exists exactly as given is accepted.
     """
     folded = name.lower()
     for other in existing:
@@ -96,7 +96,7 @@ def check_text(value: object, what: str) -> str:
         return value
     if not isinstance(value, str):
         raise InvalidError(f"this {what} is not text, pass a str", type=type(value).__name__)
-    # An exact str: a subclass could compare or print as something else later.
+    # An exact str: a subclass could compare or print differently later.
     text = str.__str__(value)
     try:
         text.encode()

@@ -29,7 +29,7 @@ def partition_for_key(key: str, count: int) -> Partition:
 
 @lru_cache(maxsize=1 << 14)
 def _kept_hash(key: str) -> int:
-    # Many records have few keys, and the hash is slow in Python.
+    # Many records share few keys, and the hash is slow in Python.
     return murmur2(key.encode())
 
 
@@ -50,7 +50,7 @@ def murmur2(data: bytes) -> int:
 
 
 def unknown_partition(partition: object, partitions: int, **fields: object) -> InvalidError:
-    """Return what is wrong where a topic of so many partitions has not this one, or these."""
+    """Return the message for a partition that a topic with so many partitions does not have."""
     return InvalidError(
         f"the topic has no such partition, its partitions are 0 to {partitions - 1}",
         **fields,

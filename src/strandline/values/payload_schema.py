@@ -1,6 +1,6 @@
-"""What the payloads of a topic of events are declared to have: names and types, for predicates.
+"""The declared payload fields of a topic of events: names and types, for predicates.
 
-A declaration is for readers. An append is not checked against it: see design 0106.
+A declaration affects readers only. Appends are not checked against it: see design 0106.
 """
 
 from typing import Any, Final
@@ -31,7 +31,7 @@ _DIGITS_MAX: Final = 38
 
 
 def encode_payload_schema(schema: object) -> bytes:
-    """Return a declaration as it is stored; InvalidError if payloads cannot be like this."""
+    """Return a declaration in its stored form; InvalidError if no payload can have these fields."""
     if not isinstance(schema, pa.Schema):
         raise InvalidError(
             "payload_schema is a pyarrow.Schema of the fields of a payload, as in"
@@ -43,7 +43,7 @@ def encode_payload_schema(schema: object) -> bytes:
 
 
 def check_payload_schema(schema: pa.Schema) -> None:
-    """Raise InvalidError for a name or type that no payload has."""
+    """Raise InvalidError for a name or type that no payload can have."""
     check_schema(schema)
     if not schema.names:
         raise InvalidError("a payload_schema has at least one field, or is left out")

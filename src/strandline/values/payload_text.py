@@ -1,4 +1,4 @@
-"""What payloads are declared to have, as text: `amount BIGINT, customer.country STRING`."""
+"""Declared payload fields as text: `amount BIGINT, customer.country STRING`."""
 
 import re
 from collections.abc import Iterator
@@ -40,10 +40,10 @@ Branch = dict[str, Any]
 
 
 def parse_payload_schema(text: str) -> pa.Schema:
-    """Return the schema that a text declares; InvalidError with the position of what is wrong.
+    """Return the schema that a text declares; InvalidError with the position of an error.
 
     Fields are separated by commas; dots lead into objects, `[]` into arrays. Types are those
-    of Spark SQL that JSON has, and VARIANT for whatever JSON has.
+    of Spark SQL that JSON has, and VARIANT for any JSON value.
     """
     root: Branch = {}
     for steps, arrow, at in _FieldTexts(check_text(text, "payload_schema")).fields():
@@ -149,7 +149,7 @@ def _type_of(inner: Any) -> pa.DataType:
 
 
 def shown_payload_text(schema: pa.Schema) -> str | None:
-    """Return the text that declares this schema; None if none does, as for maps."""
+    """Return the text that declares this schema; None if there is none, as for maps."""
     try:
         return ", ".join(f"{path} {kind}" for path, kind in _shown(list(schema), ""))
     except KeyError:

@@ -1,6 +1,6 @@
-"""Payloads as people write them: values that JSON does not have, turned into such as it has.
+"""Conversion of payloads: from values that JSON does not have, and to types of the reader.
 
-Both directions are on request: an encoder that a log was opened with, and the type that a
+Both directions are optional: an encoder with which a log was opened, and a type that a
 reader names.
 """
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from strandline.values.record import Record
 
 Encoder: TypeAlias = Callable[[Any], Any]
-"""Called with each value that is not JSON; returns what stands for it."""
+"""Called with each value that is not JSON; returns a JSON value for it."""
 
 T = TypeVar("T")
 
 
 class EventOptions(TypedDict, total=False):
-    """What an event may be given besides its kind and payload, see `Event`."""
+    """The optional arguments of an event, see `Event`."""
 
     key: str | None
     headers: Mapping[str, str]
@@ -39,17 +39,17 @@ class EventOptions(TypedDict, total=False):
 _NOWHERE: Mapping[str, object] = {}
 
 _TEXTS = (dt.date, dt.time)
-#: What msgspec would write in a form of its own.
+#: Types that msgspec would encode in its own way.
 _LEFT = (dt.datetime, dt.date, dt.time, Decimal, UUID)
 
 
 def as_json(value: Any) -> Any:
-    """Return what stands for a value in JSON; the encoder that `open` may be given.
+    """Return the JSON value that represents a value; an encoder for `open`.
 
     A datetime with a time zone, a date and a time become text in ISO 8601, a Decimal and
     a UUID text, a member of an Enum its value; a dataclass, a msgspec Struct and a pydantic
     model become objects. TypeError for anything else, InvalidError for a datetime without
-    a time zone. What is inside of these is encoded in the same way.
+    a time zone. Values inside of these are encoded in the same way.
     """
     if isinstance(value, Enum):
         return value.value
@@ -79,7 +79,8 @@ def _as_object(value: Any) -> dict[str, Any]:
 def encoded_with(encoder: Encoder | None, value: Any) -> Any:
     """Return `value` with everything that is not JSON replaced by what the encoder returns.
 
-    InvalidError, which says where, for what the encoder does not take. Without one it stays.
+    InvalidError, with the path, for a value that the encoder does not support. Without an
+    encoder the value is returned unchanged.
     """
     if encoder is None or is_plain(value):
         return value
@@ -99,7 +100,7 @@ def _converted(encoder: Encoder, value: Any, path: str, depth: int) -> Any:
             _converted(encoder, item, f"{path}[{index}]", depth + 1)
             for index, item in enumerate(value)
         ]
-    # Members of an enumeration of texts or numbers are such, and are read back as their values.
+    # Members of an IntEnum or StrEnum are numbers or texts, and are read back as their values.
     if value is None or isinstance(value, str | int | float):
         return value
     return _converted(encoder, _encoded(encoder, value, path), path, depth + 1)
@@ -126,7 +127,7 @@ def _encoded(encoder: Encoder, value: Any, path: str) -> Any:
 
 
 def check_encoder(encoder: object) -> Encoder | None:
-    """Return the encoder; InvalidError for what cannot be called."""
+    """Return the encoder; InvalidError if it cannot be called."""
     if encoder is None or callable(encoder):
         return encoder
     raise InvalidError(
@@ -136,17 +137,17 @@ def check_encoder(encoder: object) -> Encoder | None:
 
 
 def decoded_as(payload_json: bytes, wanted: type[T], place: Mapping[str, object] = _NOWHERE) -> T:
-    """Return a payload as a value of this type; InvalidError, with the reason, if it is none."""
+    """Return a payload as a value of this type; InvalidError, with the reason, if it fails."""
     try:
         decode = _decode_function(wanted)
-    except Exception as error:  # What is no type may raise anything.
+    except Exception as error:  # An argument that is not a type may raise anything.
         raise _no_type(wanted, error, place) from error
     try:
         return decode(payload_json)
     except TypeError as error:
         raise _no_type(wanted, error, place) from error
     except (ValueError, RecursionError) as error:
-        # Also what msgspec and pydantic raise.
+        # Also errors of msgspec and pydantic.
         name = getattr(wanted, "__name__", wanted)
         raise InvalidError(
             "this payload is no such value", type=name, reason=_in_one_line(error), **place

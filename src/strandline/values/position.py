@@ -1,4 +1,4 @@
-"""Where a partition begins and ends, and places in it that outlive a process."""
+"""Marks, epochs and positions of a partition."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,16 +11,16 @@ from strandline.values.errors import DivergedError, InvalidError, TrimmedError
 from strandline.values.topic import Offset, Partition
 
 
-# A struct, because one is made for each look at a partition and a struct is made in C.
+# A struct, because one is made for each query of a partition, and structs are made in C.
 class Marks(msgspec.Struct, frozen=True):
     """The ends of a partition. Invariant: low <= durable <= high."""
 
     low: Offset
-    """The oldest offset kept."""
+    """The oldest stored offset."""
     high: Offset
     """One past the last written record."""
     durable: Offset
-    """One past the last durable record; `low` if nothing that is kept is durable."""
+    """One past the last durable record; `low` if no stored record is durable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +34,10 @@ class Epoch:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """An offset together with the history that it is an offset of.
+    """An offset together with the history to which it belongs.
 
     `epoch` and `epoch_id` are those of the record before `offset`, the last one that
-    the holder has seen; at offset 0, those of the partition's first epoch.
+    the holder has read; at offset 0, those of the partition's first epoch.
     """
 
     log_id: UUID
@@ -63,11 +63,11 @@ class Position:
 
     @classmethod
     def from_json(cls, data: bytes) -> "Position":
-        """Return what `to_json` was called on; raise InvalidError for anything else."""
+        """Return the position that `to_json` has encoded; InvalidError for anything else."""
         try:
             stored = _decode(data)
         except (TypeError, ValueError, RecursionError, msgspec.MsgspecError) as error:
-            raise InvalidError("this is no stored position", reason=str(error)) from error
+            raise InvalidError("this is not a stored position", reason=str(error)) from error
         if min(stored.partition, stored.offset, stored.epoch) < 0:
             raise InvalidError("the numbers of a position are not negative", position=data)
         return cls(
@@ -81,7 +81,7 @@ class Position:
 
 
 def epoch_before(offset: int, epochs: Sequence[Epoch]) -> Epoch:
-    """Return the epoch of the record before `offset`, or the first of all."""
+    """Return the epoch of the record before `offset`, or the first epoch."""
     earlier = [epoch for epoch in epochs if epoch.start < offset]
     return earlier[-1] if earlier else epochs[0]
 
@@ -94,7 +94,7 @@ def checked_position(position: object) -> Position:
 
 
 def check_position(position: Position, epochs: Sequence[Epoch], marks: Marks) -> Offset:
-    """Return the offset to read on from, if the history behind it is still the same.
+    """Return the offset of the position, if the history before it is unchanged.
 
     Raises DivergedError if records before it were lost and replaced, TrimmedError if
     it lies below the low-water mark, InvalidError if it lies beyond the end.

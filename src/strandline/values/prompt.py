@@ -1,4 +1,4 @@
-"""How objects look at a prompt: what they are, in one short line."""
+"""Short reprs of objects, in one line."""
 
 from collections.abc import Iterable, Mapping
 
@@ -23,7 +23,7 @@ def prompt_text(kind: str, *parts: object, **fields: object) -> str:
 
 
 class Shown(str):
-    """Text that is shown as it stands, without quotes."""
+    """Text that is shown without quotes."""
 
     __slots__ = ()
 
@@ -32,19 +32,19 @@ class Shown(str):
 
 
 def few(items: Iterable[object]) -> Shown:
-    """Return the first entries of a collection, and how many more there are."""
+    """Return the first entries of a collection, and the number of the others."""
     each = list(items)
     return Shown(f"[{_joined([repr(item) for item in each[:SHOWN_MAX]], len(each))}]")
 
 
 def few_pairs(pairs: Mapping[str, object]) -> Shown:
-    """Return the first entries of a mapping, and how many more there are."""
+    """Return the first entries of a mapping, and the number of the others."""
     shown = [f"{key}: {value!r}" for key, value in list(pairs.items())[:SHOWN_MAX]]
     return Shown(f"{{{_joined(shown, len(pairs))}}}")
 
 
 def shortened(value: object) -> Shown:
-    """Return a value as `repr` gives it, cut where it is long."""
+    """Return the `repr` of a value, shortened if it is long."""
     text = repr(value[: _CHARS_MAX * 2] if isinstance(value, bytes) else value)
     return Shown(text if len(text) <= _CHARS_MAX else f"{text[:_CHARS_MAX]}…")
 

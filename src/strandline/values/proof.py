@@ -1,4 +1,4 @@
-"""What is known of a partition's history, and what came of checking it."""
+"""Heads and reports of the proof of a partition's history."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -14,7 +14,7 @@ _DIGEST_BYTES = 32
 
 @dataclass(frozen=True, slots=True)
 class ProofHead:
-    """A digest of everything before `offset`, to be kept where no other process can change it."""
+    """A digest of all records before `offset`, to be kept where no other process can change it."""
 
     log_id: UUID
     topic_id: UUID
@@ -37,12 +37,12 @@ class ProofHead:
 
     @classmethod
     def from_json(cls, data: bytes) -> "ProofHead":
-        """Return what `to_json` was called on; raise InvalidError for anything else."""
+        """Return the head that `to_json` has encoded; InvalidError for anything else."""
         try:
             stored = _decode(data)
             digest = bytes.fromhex(stored.digest)
         except (TypeError, ValueError, RecursionError, msgspec.MsgspecError) as error:
-            raise InvalidError("this is no stored head of a proof", reason=str(error)) from error
+            raise InvalidError("this is not a stored head of a proof", reason=str(error)) from error
         if min(stored.partition, stored.offset) < 0 or len(digest) != _DIGEST_BYTES:
             raise InvalidError("the numbers of a head are not negative, its digest has 32 bytes")
         return cls(
@@ -56,12 +56,12 @@ class ProofHead:
 
 @dataclass(frozen=True, slots=True)
 class ProofFinding:
-    """Something that is not as it was written."""
+    """A difference between what is stored and what was written."""
 
     offset: Offset
-    """The first offset that it concerns."""
+    """The first affected offset."""
     reason: str
-    """What is wrong, for people."""
+    """The reason, for people."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,18 +74,18 @@ class ProofReport:
     end: Offset
     """One past the last offset checked."""
     records: int
-    """How many there were."""
+    """The number of records checked."""
     is_proved: bool
-    """Whether the topic keeps a proof; without one, checksums and order were checked alone."""
+    """Whether the topic has a proof; without one, only checksums and order were checked."""
     head: ProofHead | None
-    """The head at `end`; None if anything is wrong, or nothing is proved."""
+    """The head at `end`; None if there are findings, or no proof."""
     findings: tuple[ProofFinding, ...]
     erased: int = 0
-    """How many of the records were erased: of these the digests alone are in the proof."""
+    """How many of the records were erased: the proof has only their digests."""
 
     @property
     def is_sound(self) -> bool:
-        """Whether nothing is wrong."""
+        """Whether there are no findings."""
         return not self.findings
 
 

@@ -1,4 +1,4 @@
-"""What a tenant may use of a log, and what it uses."""
+"""The quota of a tenant of a log, and its use."""
 
 from dataclasses import dataclass
 from typing import TypedDict
@@ -8,7 +8,7 @@ from strandline.values.topic import Limit
 
 
 class QuotaLimits(TypedDict, total=False):
-    """What `set_quota` changes, by name; see Quota. None removes a limit."""
+    """The arguments of `set_quota`, see Quota. None removes a limit."""
 
     bytes_max: Limit
     records_per_s: Limit
@@ -18,25 +18,25 @@ class QuotaLimits(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """What a tenant may use; None stands for no limit. See design 0124."""
+    """The limits of a tenant; None means no limit. See design 0124."""
 
     bytes_max: int | None = None
-    """How much its topics may hold together, as `describe_topic(…).size_bytes` counts it."""
+    """The maximum size of all its topics, as counted by `describe_topic(…).size_bytes`."""
     records_per_s: int | None = None
-    """How many records may be appended for it in a second, by all processes together."""
+    """The maximum rate of appended records, of all processes together."""
     bytes_per_s: int | None = None
-    """How much may be appended for it in a second, by all processes together."""
+    """The maximum rate of appended bytes, of all processes together."""
     topics_max: int | None = None
-    """How many topics it may have."""
+    """The maximum number of its topics."""
 
     @property
     def is_empty(self) -> bool:
-        """Whether it limits nothing."""
+        """Whether it has no limits."""
         return self == _NOTHING
 
     @property
     def has_rate(self) -> bool:
-        """Whether it limits what is appended in a second."""
+        """Whether it limits a rate."""
         return self.records_per_s is not None or self.bytes_per_s is not None
 
 
@@ -50,6 +50,6 @@ class QuotaUsage:
     tenant: Tenant
     quota: Quota
     bytes: int
-    """What its topics hold now."""
+    """The current size of its topics."""
     topics: int
-    """How many topics it has now."""
+    """The current number of its topics."""

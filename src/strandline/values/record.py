@@ -1,4 +1,4 @@
-"""What one append put into a partition."""
+"""One record of a partition."""
 
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING or not IS_COMPILED:
 else:
     from strandline._core.core import Record
 
-    # What is uncommon is left to Python.
+    # Python handles uncommon cases.
     Record.payload_as = record_payload_as
 
 __all__ = ["Record", "with_value"]

@@ -1,4 +1,4 @@
-"""Rows of a record batch by mask or index, also of types that Arrow cannot take from."""
+"""Selects rows of a record batch by mask or index, also for types that Arrow's `take` lacks."""
 
 from contextlib import suppress
 from typing import Final
@@ -14,7 +14,7 @@ _PLAIN: Final = {
 
 
 def filtered(batch: pa.RecordBatch, mask: pa.BooleanArray) -> pa.RecordBatch:
-    """Return the rows for which the mask is true, in their order."""
+    """Return the rows for which the mask is true, in order."""
     try:
         return batch.filter(mask)
     except pa.ArrowNotImplementedError:
@@ -22,7 +22,7 @@ def filtered(batch: pa.RecordBatch, mask: pa.BooleanArray) -> pa.RecordBatch:
 
 
 def taken(batch: pa.RecordBatch, indices: pa.Array) -> pa.RecordBatch:
-    """Return a copy of the rows at these indices, with nothing of what lies between them."""
+    """Return a copy of the rows at these indices, without the memory of the rows between them."""
     try:
         return batch.take(indices)
     except pa.ArrowNotImplementedError:
@@ -34,7 +34,7 @@ def _taken(column: pa.Array, indices: pa.Array) -> pa.Array:
     with suppress(pa.ArrowNotImplementedError):
         return column.take(indices)
     plain = with_leaves(column.type, _without_view)
-    # Not by slices where there is another way: joined slices of views share the memory of
+    # Slices are avoided if possible: joined slices of views share the memory of
     # the whole column, once for each slice.
     with suppress(pa.ArrowNotImplementedError):
         return column.cast(plain).take(indices).cast(column.type)

@@ -1,17 +1,17 @@
-"""The value of a record that another program has written to a topic of Kafka's."""
+"""The value of a record that another program has written to a Kafka topic."""
 
 from typing import Any, Self
 
 
 class SourceMessage(bytes):
-    """A message's value, with what else the message has. See design 0131."""
+    """A message's value, with its key and headers. See design 0131."""
 
     key: bytes | None
-    """Its key as it is; the record has it as text."""
+    """Its key as bytes; the record has it as text."""
     headers: tuple[tuple[str, bytes | None], ...]
-    """Its headers in their order; a name may come several times."""
+    """Its headers in order; a name may occur several times."""
     is_null: bool
-    """Whether it has no value at all, which deletes its key where topics are compacted."""
+    """Whether it has no value, which deletes its key in a compacted topic."""
 
     def __new__(
         cls,

@@ -1,4 +1,4 @@
-"""What a topic is called, what it holds, and where in it one can start."""
+"""The identity and settings of a topic, and the starts of a read."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -41,7 +41,7 @@ Loaded = TypeVar("Loaded")
 
 
 class Start(Enum):
-    """A place to start reading that is known only when reading starts."""
+    """A start that is resolved when reading begins."""
 
     EARLIEST = "earliest"
     LATEST = "latest"
@@ -51,23 +51,23 @@ class Start(Enum):
 
     @classmethod
     def parse(cls, value: object) -> "Start":
-        """Return the start that `value` is or names; InvalidError for anything else."""
+        """Return `value` as a start, also by its name; InvalidError for anything else."""
         return check_choice("start", value, cls, "an offset from 0", "a datetime")
 
 
 StartName: TypeAlias = Literal["earliest", "latest"]
-"""A start by its name."""
+"""The name of a start."""
 
 
 EARLIEST: Final = Start.EARLIEST
-"""From the oldest record kept."""
+"""From the oldest stored record."""
 
 LATEST: Final = Start.LATEST
-"""From the high-water mark: only what is appended from now on."""
+"""From the high-water mark: only records appended from now on."""
 
 
 class ValueKind(StrEnum):
-    """What the records of a topic hold."""
+    """The type of the values of a topic."""
 
     EVENT = "event"
     BYTES = "bytes"
@@ -75,12 +75,12 @@ class ValueKind(StrEnum):
 
     @classmethod
     def parse(cls, value: object) -> "ValueKind":
-        """Return the kind that `value` is or names; InvalidError for anything else."""
+        """Return `value` as a kind, also by its name; InvalidError for anything else."""
         return check_choice("value_kind", value, cls)
 
 
 ValueKindName: TypeAlias = Literal["event", "bytes", "batch"]
-"""A kind of values by its name."""
+"""The name of a kind of values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,14 +92,14 @@ class Topic:
     tenant: Tenant | None = None
 
     def __post_init__(self) -> None:
-        # A name reached an identity only after create_topic let it through.
+        # The name was checked by create_topic.
         check_topic_name(self.name, internal=True)
         parse_tenant(self.tenant)
         if getattr(self.id, "version", None) != _ID_VERSION:
             raise InvalidError("a topic id is a UUID of version 7, take it from the clock")
 
     def __hash__(self) -> int:
-        # Of the number, which is hashed several times faster than the id.
+        # The number is hashed several times faster than the id.
         return hash(self.id.int)
 
     def _repr_html_(self) -> str:
@@ -111,13 +111,13 @@ class Topic:
 
     @classmethod
     def from_json(cls, data: bytes) -> "Topic":
-        """Return what `to_json` was called on; raise InvalidError for anything else."""
+        """Return the value that `to_json` has encoded; InvalidError for anything else."""
         stored = _load(data, _decode_topic)
         return cls(stored.name, stored.id, parse_tenant(stored.tenant))
 
 
 class TopicOptions(TypedDict, total=False):
-    """What may be chosen when a topic is created, see `TopicSettings`."""
+    """Options of creating a topic, see `TopicSettings`."""
 
     partitions: int
     value_kind: ValueKind | ValueKindName
@@ -131,7 +131,7 @@ class TopicOptions(TypedDict, total=False):
 
 
 class Unchanged(Enum):
-    """Stands for a limit that a call does not name."""
+    """Represents a limit that a call does not name."""
 
     UNCHANGED = "unchanged"
 
@@ -140,10 +140,10 @@ class Unchanged(Enum):
 
 
 UNCHANGED: Final = Unchanged.UNCHANGED
-"""The limit stays as it is."""
+"""The limit does not change."""
 
 Limit: TypeAlias = "int | Unchanged | None"
-"""A limit to set, None to remove it, or UNCHANGED to leave it as it is."""
+"""A limit to set, None to remove it, or UNCHANGED to keep it."""
 
 
 class EarlierPartitions(NamedTuple):
@@ -155,16 +155,16 @@ class EarlierPartitions(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicSettings:
-    """What is fixed or chosen when a topic is created. Retention None keeps everything.
+    """The settings of a topic. Retention None keeps everything.
 
     `retention_bytes` waits for consumers that are behind; `limit_bytes` does not.
     `proof` chains the records, so that `verify` can detect changed history.
-    `schema` is that of a batch topic's first batches, as Arrow serializes it, and is for
-    the rooms above the log to keep; of an event topic it is what its payloads are declared
-    to have, see `payload_schema`. `metadata` is the user's own, sorted by key.
+    `schema` is the schema of a batch topic's first batches, as Arrow serializes it, and is
+    stored for the typed topics; of an event topic it is the declaration of its payload
+    fields, see `payload_schema`. `metadata` is the user's own, sorted by key.
     `earlier_partitions` are the counts before partitions were added, oldest first.
-    `source` names what other programs write, such as a topic of Kafka's: its records are only
-    read here, as bytes, and their offsets are not dense. See design 0131.
+    `source` names data that other programs write, such as a Kafka topic: its records are only
+    read, as bytes, and their offsets have gaps. See design 0131.
     """
 
     partitions: int = 1
@@ -186,7 +186,7 @@ class TopicSettings:
         return self.partitions
 
     def with_partitions(self, partitions: int, until_us: int) -> "TopicSettings":
-        """Return the settings with more partitions, which route values from `until_us` on."""
+        """Return the settings with more partitions, which apply to routing from `until_us` on."""
         _check_count("partitions", partitions, PARTITIONS_MAX)
         if partitions < self.partitions:
             raise InvalidError(
@@ -205,10 +205,10 @@ class TopicSettings:
         )
 
     def is_same(self, wanted: "TopicSettings") -> bool:
-        """Whether a topic with these settings is what a caller wants that creates it.
+        """Whether a topic with these settings satisfies a caller that creates it.
 
-        A count that the topic had before partitions were added is no difference, and none that
-        others decide on.
+        An earlier number of partitions counts as equal, and so do settings that other
+        processes may change.
         """
         if self.source is not None:
             return replace(wanted, partitions=self.partitions) == self
@@ -219,7 +219,7 @@ class TopicSettings:
 
     @property
     def payload_schema(self) -> "pa.Schema | None":
-        """What the payloads of an event topic are declared to have; None if nothing is."""
+        """The declared payload fields of an event topic; None if there are none."""
         if self.schema is None or self.value_kind is not ValueKind.EVENT:
             return None
         from strandline.values.batches import decode_schema  # noqa: PLC0415 - Imports pyarrow.
@@ -227,7 +227,7 @@ class TopicSettings:
         return decode_schema(self.schema)
 
     def with_payload_schema(self, schema: bytes | None) -> "TopicSettings":
-        """Return the settings with another declaration, as it is stored; None removes it.
+        """Return the settings with another declaration in its stored form; None removes it.
 
         InvalidError unless the topic is one of events.
         """
@@ -261,7 +261,7 @@ class TopicSettings:
     def with_limits(
         self, *, retention_age_s: Limit, retention_bytes: Limit, limit_bytes: Limit
     ) -> "TopicSettings":
-        """Return the settings with these limits; what is UNCHANGED stays as it is."""
+        """Return the settings with these limits; UNCHANGED keeps a limit."""
         wanted = {
             "retention_age_s": retention_age_s,
             "retention_bytes": retention_bytes,
@@ -271,7 +271,7 @@ class TopicSettings:
         return replace(self, **named)  # type: ignore[arg-type] # Checked when it is made.
 
     def unlike(self, other: "TopicSettings") -> dict[str, object]:
-        """Return what is not as in `other`, by name, as it is here."""
+        """Return the settings that differ from `other`, with the values here."""
         pairs = {name: (getattr(self, name), getattr(other, name)) for name in self.__slots__}
         found = {
             name: str(ours) if isinstance(ours, ValueKind) else ours
@@ -348,7 +348,7 @@ class TopicSettings:
 
     @classmethod
     def from_json(cls, data: bytes) -> "TopicSettings":
-        """Return what `to_json` was called on; raise InvalidError for anything else."""
+        """Return the value that `to_json` has encoded; InvalidError for anything else."""
         stored = _load(data, _decode_settings)
         return cls(
             partitions=stored.partitions,
@@ -365,7 +365,7 @@ class TopicSettings:
 
 
 def sorted_metadata(metadata: Mapping[str, str] | None) -> tuple[tuple[str, str], ...]:
-    """Return a map of texts as `TopicSettings` keeps it; InvalidError for anything else."""
+    """Return a map of texts in the form of `TopicSettings`; InvalidError for anything else."""
     if metadata is None:
         return ()
     if not isinstance(metadata, Mapping):

@@ -1,4 +1,4 @@
-"""Columns of several schemas as columns of one: numbers widened, nothing lost."""
+"""Merges columns of several schemas into one schema: numbers are widened without loss."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final
@@ -20,11 +20,11 @@ _FLOATS: Final = {
     pa.float32(): (pa.float64(),),
 }
 WIDENINGS: Final[Mapping[pa.DataType, tuple[pa.DataType, ...]]] = {**_INTEGERS, **_FLOATS}
-"""What a column's type may become; decimals besides, see `is_wider`."""
+"""The types to which a column may be widened; for decimals see `is_wider`."""
 
 
 def is_wider(new: pa.DataType, old: pa.DataType) -> bool:
-    """Return whether every number of type `old` is one of type `new`, by WIDENINGS.
+    """Return whether type `new` can hold every number of type `old`, by WIDENINGS.
 
     A decimal may get more digits on either side of the point, and lose none.
     """
@@ -35,10 +35,10 @@ def is_wider(new: pa.DataType, old: pa.DataType) -> bool:
 
 
 def united(schemas: Iterable[pa.Schema]) -> pa.Schema:
-    """Return the schema with the columns of all, each as wide as the widest of its name.
+    """Return the schema with the columns of all schemas, each with the widest of its types.
 
-    In the order in which they first come, so versions of one schema give the newest.
-    InvalidError if a column has two types of which none holds the other's values.
+    Columns are in the order of their first occurrence, so versions of one schema give the
+    newest. InvalidError if a column has two types of which neither can hold the other's values.
     """
     distinct = list(dict.fromkeys(schemas))
     widest: dict[str, pa.DataType] = {}
@@ -61,7 +61,7 @@ def united(schemas: Iterable[pa.Schema]) -> pa.Schema:
 
 
 def relaxed(arrow: pa.DataType) -> pa.DataType:
-    """Return the type with every field inside it nullable, but for the keys of maps."""
+    """Return the type with every field inside it nullable, except the keys of maps."""
     if not pa.types.is_nested(arrow) or pa.types.is_union(arrow):
         return arrow
     if pa.types.is_map(arrow):
@@ -87,8 +87,8 @@ def relaxed(arrow: pa.DataType) -> pa.DataType:
 def fitted(column: pa.Array, arrow: pa.DataType) -> pa.Array:
     """Return the column with another type that holds its values.
 
-    What differs in nothing but which fields inside may be null is taken as it is, also
-    with a null where the type has none: such records may be stored, and must be read.
+    If only the nullability of inner fields differs, the column is used unchanged, even if a
+    field contains a null that the type forbids: such records may be stored, and must be read.
     """
     if column.type == arrow:
         return column
@@ -98,7 +98,7 @@ def fitted(column: pa.Array, arrow: pa.DataType) -> pa.Array:
 
 
 def fitted_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Return the columns of `schema`, null where the batch has none of the name."""
+    """Return the columns of `schema`, with nulls for columns that the batch lacks."""
     if batch.schema.equals(schema, check_metadata=True):
         return batch
     names = set(batch.schema.names)
@@ -112,7 +112,7 @@ def fitted_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _retyped(column: pa.Array, arrow: pa.DataType) -> pa.Array:
-    """Return the same buffers under a type of the same layout; a cast would look for nulls."""
+    """Return the same buffers with a type of the same layout; a cast would check for nulls."""
     whole = pa.RecordBatch.from_arrays([column], names=["column"])
     schema = pa.schema([pa.field("column", arrow)])
     return pa.ipc.read_record_batch(whole.serialize(), schema).column(0)
