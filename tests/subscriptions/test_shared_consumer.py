@@ -375,7 +375,7 @@ def test_an_option_of_queues_needs_a_queue(option: str) -> None:
         log.create_topic("jobs")
         given: dict[str, Any] = {option: 1}
 
-        with pytest.raises(sl.InvalidError, match=f"takes no {option}: pass shared=True"):
+        with pytest.raises(sl.InvalidError, match=f"takes no {option}: use shared=True"):
             log.consumer("jobs", "workers", **given)
 
 
