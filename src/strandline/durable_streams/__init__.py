@@ -1,8 +1,8 @@
 """Durable Streams: a public protocol of streams, over topics of a log. See design 0118.
 
 Promises: a stream is a topic of one partition, and a message is a record; what was acknowledged
-is stored once, also if the process is killed while it appends; what is known of a producer
-follows from the records, so that every process computes the same answer.
+is stored once, even if the process is killed while it appends; the state of a producer
+is computed from the records, so every process gets the same result.
 """
 
 from strandline.durable_streams.messages import messages_of

@@ -9,15 +9,15 @@ from strandline.durable_streams.writers import MESSAGE_KIND
 from strandline.values import RECORD_BYTES_MAX, REQUEST_RECORDS_MAX, Event, InvalidError
 
 ARRAY_BYTES_MAX: Final = 4 * 1024 * 1024
-"""How large an array of messages may be: one of numbers takes a hundred times as much memory."""
+"""The maximal size of an array: decoded, an array of numbers takes a hundred times the memory."""
 
 _decode_raw = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
 def messages_of(body: bytes, *, is_json: bool, may_be_empty: bool = False) -> list[bytes]:
-    """Return the messages in a body: of JSON, each element of an array, and else the one value.
+    """Return the messages in a body: for JSON, each element of an array; otherwise one value.
 
-    InvalidError for invalid JSON, and for no message, unless `may_be_empty`.
+    InvalidError for invalid JSON, or if there is no message, unless `may_be_empty`.
     """
     if not is_json:
         return [body] if body else []

@@ -1,7 +1,7 @@
-"""The path of a stream as the name of a topic, and back.
+"""Conversion between the path of a stream and the name of its topic.
 
-`/` is `..`. What a name of a topic cannot hold is `.-` and two hex digits for each byte of
-UTF-8. All else stays as it is, so that a stream `orders` is the topic `orders`.
+`/` becomes `..`. A character that a topic name cannot have becomes `.-` and two hex digits for
+each byte of its UTF-8. All other characters stay: the stream `orders` is the topic `orders`.
 """
 
 import re

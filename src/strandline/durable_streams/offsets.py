@@ -1,4 +1,4 @@
-"""Places in a stream as clients see them: opaque, and sorted as they are read."""
+"""Offsets of a stream as clients see them: opaque strings that sort in stream order."""
 
 import re
 from typing import Final
@@ -12,12 +12,12 @@ _FIRST: Final = "0" * 16
 
 
 def shown_offset(position: int) -> str:
-    """Return the offset of a position: how many messages lie before it."""
+    """Return the offset of a position, which is the number of messages before it."""
     return f"{_FIRST}_{position:016d}"
 
 
 def position_of(offset: str) -> int:
-    """Return the position of an offset; InvalidError for what was never one."""
+    """Return the position of an offset; InvalidError for any other text."""
     if not _OFFSET.fullmatch(offset):
         raise InvalidError("an offset is -1, now, or one that Stream-Next-Offset had", value=offset)
     before, _, position = offset.partition("_")

@@ -1,4 +1,4 @@
-"""What changes of a stream besides its messages: kept in the keyed area of its topic."""
+"""The mutable state of a stream besides its messages, in the keyed area of its topic."""
 
 from typing import Any, Final
 
@@ -21,7 +21,7 @@ class StoredLife(msgspec.Struct, frozen=True, omit_defaults=True):
 
     idle_until_us: int | None = None
     is_deleted: bool = False
-    """Whether it is kept for its forks alone."""
+    """Whether it is kept only for its forks."""
 
 
 class StreamKeys:
@@ -115,7 +115,7 @@ class Lifetime:
 
     @property
     def is_deleted(self) -> bool:
-        """Whether it is kept for its forks alone."""
+        """Whether it is kept only for its forks."""
         return self._look().is_deleted
 
     def has_ended(self) -> bool:
@@ -130,9 +130,9 @@ class Lifetime:
         return now_us >= self._idle_until_us
 
     def touch(self) -> None:
-        """Have it live on, as it is used now.
+        """Extend its lifetime, because it is used now.
 
-        A time somewhat later is stored, so that not every use has to be: after a restart a
+        A slightly later time is stored, so that not every use must be stored: after a restart a
         stream lives up to an eighth longer, and never shorter.
         """
         if self._ttl_us is None:
@@ -143,7 +143,7 @@ class Lifetime:
             self._stored = self._keys.put_life(idle_until_us=later_us)
 
     def delete(self) -> None:
-        """Have it be kept for its forks alone."""
+        """Mark it as kept only for its forks."""
         self._stored = self._keys.put_life(is_deleted=True)
 
     def _look(self) -> StoredLife:
@@ -154,7 +154,7 @@ class Lifetime:
         return self._stored
 
     def _take(self, stored: StoredLife) -> None:
-        # What this server has stored itself is later than what it knows.
+        # The time that this server has stored is later than its own time in memory.
         if stored.idle_until_us is not None and stored != self._stored:
             self._idle_until_us = max(self._idle_until_us, stored.idle_until_us)
         self._stored = stored

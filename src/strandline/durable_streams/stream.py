@@ -29,7 +29,7 @@ from strandline.values import (
 _SNAPSHOT_RECORDS: Final = 1000
 """After how many records what is known of writers is stored, so that a start reads few."""
 _LINEAGE_MAX: Final = 64
-"""How many streams lie above each other at most."""
+"""The maximal depth of forks of forks."""
 
 
 class StreamPage(NamedTuple):
@@ -39,7 +39,7 @@ class StreamPage(NamedTuple):
     next: int
     tail: int
     is_closed: bool
-    """Whether the stream is closed, and the page has all that was left of it."""
+    """Whether the stream is closed and the page contains all remaining messages."""
 
     @property
     def is_up_to_date(self) -> bool:
@@ -86,7 +86,7 @@ class DurableStream:
     # --- its end, and its writers ---
 
     def state(self) -> WriterState:
-        """Return what its records say, up to its present end. To be read, not changed."""
+        """Return the state computed from its records, up to its current end. Do not change it."""
         with self._lock:
             high = self._log.marks(self.topic, 0).high
             if not self._is_loaded or high < self._state.end:
@@ -99,7 +99,7 @@ class DurableStream:
 
     @property
     def is_made(self) -> bool:
-        """Whether all is there that it was created with."""
+        """Whether its initial messages are stored."""
         return not self.settings.has_beginning or self._log.marks(self.topic, 0).high > 0
 
     def tail(self) -> int:

@@ -1,4 +1,4 @@
-"""Who has appended to a stream, and how far: what its records say, put together.
+"""The writers of a stream and their progress, computed from its records.
 
 The last record of every append has a mark with what its writer said: producer, epoch and
 sequence, the sequence of the stream, and whether the stream was closed by it. So an append and
@@ -80,7 +80,7 @@ class SeenProducer(msgspec.Struct):
 
 
 class WriterState(msgspec.Struct):
-    """What the records of a stream before `end` say of their writers."""
+    """The state of a stream's writers, computed from its records before `end`."""
 
     end: int = 0
     closed_at: int | None = None
@@ -101,7 +101,7 @@ class WriterState(msgspec.Struct):
         return self.closed_at is not None
 
     def take(self, record: Record) -> None:
-        """Take the next record into account. What follows the end of a closed stream is none."""
+        """Apply the next record. Records after the end of a closed stream are not messages."""
         mark = mark_of(record)
         self.end = record.offset + 1
         if mark is None or self.is_closed:

@@ -1,10 +1,10 @@
 """The server: one log over HTTP. Thin: decode, call one room, encode. See design 0100.
 
-Promises: an answer says what the log said, in the same words; what a token does not allow
-is not done, and what it may not see does not show; no request holds more memory than its
-limits say; a server that ends answers what it has taken, and ends every stream.
+Promises: an answer has the log's result or error unchanged; what a token does not allow
+is refused, and what it may not see is never revealed; no request uses more memory than its
+limits; a server that stops answers all accepted requests, and ends every stream.
 
-Does not promise an order among requests of several connections.
+Does not promise an order among requests on different connections.
 """
 
 from strandline.server.app import ENDPOINTS, Application

@@ -96,7 +96,7 @@ async def append_records(call: Call) -> Response:
     try:
         answer = await append(*known)
     except (InvalidError, RequestError):
-        # It may have been dropped since it was looked up, and created again as another.
+        # The topic may have been dropped since its lookup, and another created with its name.
         call.topics.forget(known[0])
         again = await call.topics.appended(call.caller, call.log, call.path("topic"))
         if again == known:
@@ -123,14 +123,14 @@ async def _append(
     call: Call, topic: Topic, kind: ValueKind, given: Values, terms: AppendTerms
 ) -> Response:
     log, (values, keys) = call.log, given
-    # By its name a topic is appended to in the shortest way, see design 0087.
+    # Appending by the topic's name is the fastest path, see design 0087.
     to = topic.name if topic.tenant is None else topic
     receipts: Any
     if not values:
         receipts = []
     elif kind is ValueKind.BATCH:
         scope = log.scope(topic.tenant)
-        # Of the terms only the tenant is missing there, which is the scope's.
+        # `publish_many` takes all of these terms except the tenant, which the scope sets.
         receipts = await scope.publish_many(topic, values, keys=keys, **terms)  # type: ignore[misc]
     elif len(values) == 1:
         key = None if keys is None else keys[0]
@@ -143,7 +143,7 @@ async def _append(
 def _append_many(
     log: Log, topic: Topic, kind: ValueKind, given: Values, terms: AppendTerms
 ) -> Response:
-    """Append so many values that a loop would stand still meanwhile; in a thread."""
+    """Append so many values that they would block the event loop; runs in a thread."""
     return _answer(append_values(log, topic, kind, given, terms), log.durability_max)
 
 
@@ -162,7 +162,7 @@ def append_values(
 
 
 def new_answer(first: Receipt, count: int, level: Durability) -> bytes:
-    """Return the body of the answer for so many new records that were written as one."""
+    """Return the answer's body for `count` new records that were written as one."""
     partition, offset, timestamp_us = place_of(first)
     when = moment(timestamp_us)
     begin, end = (

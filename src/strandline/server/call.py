@@ -1,4 +1,4 @@
-"""One request on its way to the log: its path, query and body, decoded and checked."""
+"""One request: its path, query and body, decoded and checked."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Generator
@@ -40,9 +40,9 @@ _QUERY_BYTES_KEPT: Final = 256
 
 
 async def by_size(body: bytes, work: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-    """Return what work on a body returns: of a large one it is done in a thread.
+    """Return the result of `work`; for a large body, run it in a thread.
 
-    All other requests wait for what is done on the loop; of a small body that is the quicker way.
+    Work on the loop delays all other requests, but for a small body it is faster than a thread.
     """
     if len(body) > _LARGE_BYTES:
         return await in_thread(work, *args, **kwargs)
@@ -50,7 +50,7 @@ async def by_size(body: bytes, work: Callable[P, T], /, *args: P.args, **kwargs:
 
 
 class Call(msgspec.Struct, frozen=True):
-    """A request of a caller that was admitted, and what answers it."""
+    """An admitted request, and the objects that are needed to answer it."""
 
     request: Request
     caller: Caller
@@ -75,7 +75,7 @@ class Call(msgspec.Struct, frozen=True):
             raise InvalidError("the path is UTF-8", part=name) from error
 
     def continued(self) -> AbstractContextManager[None]:
-        """Return a block for an append that is part of the trace of its request."""
+        """Return a context in which an append continues the trace of its request."""
         tracing = parts_of(self.log.blocking).tracing
         return nullcontext() if tracing is None else tracing.continuing(self.request.headers)
 
@@ -88,18 +88,18 @@ class Call(msgspec.Struct, frozen=True):
         raise InvalidError("a partition is a number from 0", partition=text)
 
     async def topic(self) -> Topic:
-        """Return the topic in the path, which is one that the caller sees."""
+        """Return the topic in the path, if the caller may see it."""
         return await self.caller.topic(self.log, self.path("topic"))
 
     def query(self, kind: type[StructT]) -> StructT:
-        """Return the query as this struct says; InvalidError if it is none. It is not changed."""
+        """Return the query decoded as this struct; InvalidError if invalid. Do not change it."""
         text: bytes = self.request.scope["query_string"]
         parse = _known_query if len(text) <= _QUERY_BYTES_KEPT else _parsed_query
         found: StructT = parse(kind, text)
         return found
 
     async def json(self, kind: type[StructT]) -> StructT:
-        """Return the body as this struct says; an empty one stands for {}."""
+        """Return the body decoded as this struct; an empty body means {}."""
         content_type = self.request.headers.get("content-type", "application/json")
         if content_type.partition(";")[0].strip().lower() != "application/json":
             raise RequestError(415, "this takes a body of application/json")
@@ -117,7 +117,7 @@ class Call(msgspec.Struct, frozen=True):
             raise too_large(most)
         pieces = _pieces(self.request.receive, most)
         try:
-            # A body that came with its head is there already, and needs no time limit.
+            # A body that arrived with its head is complete, and needs no time limit.
             waited_for = pieces.send(None)
         except StopIteration as ended:
             return cast(bytes, ended.value)
@@ -131,7 +131,7 @@ class Call(msgspec.Struct, frozen=True):
 
 
 async def _pieces(receive: Receive, bytes_max: int) -> bytes:
-    """Return the body, which comes in pieces."""
+    """Return the body, which arrives in pieces."""
     pieces, size = [], 0
     while True:
         message = await receive()
@@ -147,7 +147,7 @@ async def _pieces(receive: Receive, bytes_max: int) -> bytes:
 
 
 class _WaitingBody:
-    """A body whose first piece is waited for."""
+    """A body that is waiting for its first piece."""
 
     def __init__(self, coroutine: Coroutine[Any, Any, bytes], waited_for: object) -> None:
         self._coroutine = coroutine
@@ -182,7 +182,7 @@ _known_query: Final[Any] = lru_cache(maxsize=1024)(_parsed_query)
 
 
 def decoded(decode: Callable[[bytes], StructT], body: bytes) -> StructT:
-    """Return what a body holds; InvalidError if it does not fit."""
+    """Return the decoded body; InvalidError if it does not match."""
     try:
         return decode(body)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:

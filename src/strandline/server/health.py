@@ -1,4 +1,4 @@
-"""Whether the process lives, whether it takes requests, and what it has done."""
+"""Liveness, readiness and metrics."""
 
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
@@ -78,7 +78,7 @@ class EndpointMetrics:
     def __init__(self) -> None:
         #: How many were answered, by their status.
         self.statuses: Final[dict[int, int]] = {}
-        #: How many took no longer than each bound, and longer than the one before.
+        #: The number of requests within each bound, and above the previous one.
         self.within: Final = [0] * (len(_BOUNDS_S) + 1)
         self.sum_s: float = 0.0
 
@@ -117,7 +117,7 @@ class _RequestCollector(Collector):
 
 
 class ServerMetrics:
-    """What one server has counted, and what its log has."""
+    """The metrics of one server and its log."""
 
     def __init__(self, log: Log, streams: Streams) -> None:
         self.registry: Final = CollectorRegistry()
@@ -126,7 +126,7 @@ class ServerMetrics:
         self.registry.register(_LogCollector(log, streams))
 
     def of(self, endpoint: str) -> EndpointMetrics:
-        """Return what counts the requests to the endpoint of this name; before any of them."""
+        """Return the metrics of the endpoint with this name; call before its first request."""
         return self._endpoints.setdefault(endpoint, EndpointMetrics())
 
     def answered(self) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""What a server has counted during the last hour, one sample after another."""
+"""A server's metrics of the last hour, as a series of samples."""
 
 import threading
 from collections import deque
@@ -72,7 +72,7 @@ class MetricHistory:
         self._is_running = False
 
     def samples(self) -> list[MetricSample]:
-        """Return what is kept, and what is counted now."""
+        """Return the stored samples."""
         with self._lock:
             return list(self._kept)
 
@@ -83,7 +83,7 @@ class MetricHistory:
             self._timer = self._clock.call_later(0.0, self._take)
 
     def stop(self) -> None:
-        """Take no more samples; one that is being taken is dropped."""
+        """Take no more samples; drop a sample that is being taken."""
         with self._lock:
             self._is_running = False
             if self._timer is not None:

@@ -1,4 +1,4 @@
-"""Topics that were appended to, so that an append need not look its topic up."""
+"""A cache of topics that were appended to, to save the lookup."""
 
 from strandline.log import AsyncLog
 from strandline.server.caller import Caller
@@ -14,7 +14,7 @@ class KnownTopics:
         self._known: dict[tuple[Tenant | None, str], tuple[Topic, ValueKind]] = {}
 
     async def appended(self, caller: Caller, log: AsyncLog, name: str) -> tuple[Topic, ValueKind]:
-        """Return a topic that the caller sees, and what it holds, as last looked up."""
+        """Return a topic that the caller may see and its value kind, as of the last lookup."""
         place = caller.tenant, name
         found = self._known.get(place)
         if found is not None and caller.sees(name):
@@ -27,5 +27,5 @@ class KnownTopics:
         return found
 
     def forget(self, topic: Topic) -> None:
-        """Have the topic looked up the next time."""
+        """Remove the topic from the cache."""
         self._known.pop((topic.tenant, topic.name), None)

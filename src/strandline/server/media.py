@@ -1,4 +1,4 @@
-"""Which form an answer has: the first that a request accepts."""
+"""Content negotiation: the first format that a request accepts."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from strandline.server.problems import RequestError
 
 
 def accepted(request: Request, forms: Sequence[str]) -> str:
-    """Return the form that the header Accept prefers; the first of all where it says nothing."""
+    """Return the format that the header Accept prefers; the first one if it has no preference."""
     header = request.headers.get("accept", "")
     if not header:
         return forms[0]

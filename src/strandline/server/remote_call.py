@@ -1,4 +1,4 @@
-"""A call of the port of the store over HTTP: its message, and what answers it. See design 0101."""
+"""A call of the store interface over HTTP: its message and its answer. See design 0101."""
 
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
@@ -22,7 +22,7 @@ T = TypeVar("T", bound=wire.Message)
 
 
 class StorePort:
-    """What a server's remote logs share."""
+    """The state that all remote logs of a server share."""
 
     def __init__(self, log: Log) -> None:
         parts = parts_of(log)
@@ -53,7 +53,7 @@ async def port_message(call: Call, kind: type[T]) -> T:
 
 
 def message_of(kind: type[T], body: bytes) -> T:
-    """Return the message in a body; InvalidError if it is none."""
+    """Return the message in a body; InvalidError if there is none."""
     try:
         found: T = wire.decode(kind, body)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
@@ -79,7 +79,7 @@ def port_call(
 
 
 def port_endpoint(name: str) -> Callable[[Answering], Endpoint]:
-    """Return what makes an endpoint of an answer; each of them needs the scope to read."""
+    """Return a decorator that makes an endpoint; it needs the scope to read."""
     return endpoint(
         "POST",
         f"/v1/store/{name}",

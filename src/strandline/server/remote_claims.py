@@ -1,4 +1,4 @@
-"""Claims of remote logs, which hold while their clients renew them."""
+"""Claims of remote logs, which are valid while their clients renew them."""
 
 import threading
 from typing import Any, NamedTuple
@@ -17,7 +17,7 @@ class _Lease(NamedTuple):
 
 
 class RemoteClaims:
-    """What remote logs have claimed in one store, by names of their own. Thread-safe."""
+    """The claims of remote logs in one store, by the clients' lease names. Thread-safe."""
 
     def __init__(self, store: Store[Any], clock: Clock) -> None:
         self._store = store
@@ -37,7 +37,7 @@ class RemoteClaims:
             self._leases[lease] = _Lease(claim, place, self._clock.monotonic() + LEASE_S)
 
     def renew(self, leases: list[str]) -> list[str]:
-        """Have these hold on; return those that do not."""
+        """Renew these leases; return those that are no longer valid."""
         with self._lock:
             self._expire()
             ends_at = self._clock.monotonic() + LEASE_S
@@ -47,7 +47,7 @@ class RemoteClaims:
             return [each for each in leases if each not in self._leases]
 
     def release(self, leases: list[str]) -> None:
-        """Release these."""
+        """Release these leases."""
         with self._lock:
             for each in leases:
                 known = self._leases.pop(each, None)
