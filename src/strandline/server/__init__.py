@@ -4,7 +4,7 @@ Promises: a response has the result of the log, with the same messages; a token 
 calls are made and what is visible; no request uses more memory than its limits; a server
 that shuts down answers the requests that it has accepted, and ends every stream.
 
-Does not promise an order among requests of several connections.
+Does not promise an order among requests on different connections.
 """
 
 from strandline.server.app import ENDPOINTS, Application

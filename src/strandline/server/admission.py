@@ -1,4 +1,4 @@
-"""Which requests are let in: by their token, or on loopback by where they come from."""
+"""Which requests are admitted: by their token, or on loopback by their origin."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
@@ -24,10 +24,10 @@ _CHALLENGE: Final = {"www-authenticate": 'Bearer realm="strandline"'}
 class Admission:
     """Admits callers.
 
-    A request with a token has what its token allows, and one with a session of the console
-    what that began with. One without has everything, where the
-    server listens on loopback only, and the request is to loopback by its own account: a name
-    that was made to resolve to loopback, a page of another origin and a proxy are refused.
+    A request with a token may do what the token allows; a request with a console session may
+    do what its session began with. A request without either may do everything if the
+    server listens on loopback only and the request names loopback as its host: requests with
+    another host name (DNS rebinding), from pages of another origin or by a proxy are refused.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class Admission:
         self._tokens = tokens
         self._sessions = sessions
         self._needs_token = needs_token
-        #: Whether a look at the log takes a round trip over a network.
+        #: Whether reading the log takes a round trip over a network.
         self._is_far = is_far
 
     async def admit(self, request: Request) -> Caller:
@@ -90,7 +90,7 @@ class Admission:
 def check_local_host(request: Request) -> None:
     """Raise 421 unless the request names only loopback as its host.
 
-    A name may have been made to resolve so.
+    Another name may resolve to loopback, too (DNS rebinding).
     """
     hosts = request.headers.getlist("host")
     if len(hosts) != 1 or _name_of(hosts[0]) not in _LOCAL_HOSTS:

@@ -1,4 +1,4 @@
-"""The application: endpoints over one log, put together."""
+"""The application: all endpoints over one log."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -105,7 +105,7 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
 class Application:
     """Answers requests over one open log, which its owner closes. An ASGI application.
 
-    `views` and `triggers` of the same process are shown, too; their owner closes them.
+    It also shows `views` and `triggers` of the same process; their owner closes them.
     """
 
     def __init__(
@@ -173,7 +173,7 @@ class Application:
         await self._app(scope, receive, send)
 
     async def admit(self, request: Request) -> Call:
-        """Return the call of a request whose caller is admitted; RequestError for others."""
+        """Return the call of an admitted request; RequestError if it is not admitted."""
         return self._call(request, await self.admission.admit(request))
 
     def _call(self, request: Request, caller: Any) -> Call:

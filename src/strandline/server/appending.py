@@ -96,7 +96,7 @@ async def append_records(call: Call) -> Response:
     try:
         answer = await append(*known)
     except (InvalidError, RequestError):
-        # It may have been dropped since it was looked up, and created again as another.
+        # The topic may have been dropped since its lookup, and another created with its name.
         call.topics.forget(known[0])
         again = await call.topics.appended(call.caller, call.log, call.path("topic"))
         if again == known:
@@ -123,14 +123,14 @@ async def _append(
     call: Call, topic: Topic, kind: ValueKind, given: Values, terms: AppendTerms
 ) -> Response:
     log, (values, keys) = call.log, given
-    # By its name a topic is appended to in the shortest way, see design 0087.
+    # Appending by the topic's name is the fastest path, see design 0087.
     to = topic.name if topic.tenant is None else topic
     receipts: Any
     if not values:
         receipts = []
     elif kind is ValueKind.BATCH:
         scope = log.scope(topic.tenant)
-        # Of the terms only the tenant is missing there, which is the scope's.
+        # `publish_many` takes all of these terms except the tenant, which the scope sets.
         receipts = await scope.publish_many(topic, values, keys=keys, **terms)  # type: ignore[misc]
     elif len(values) == 1:
         key = None if keys is None else keys[0]

@@ -1,10 +1,10 @@
-"""Appends that need no wait: answered as soon as they have arrived, see design 0132.
+"""Appends that need no waiting: answered as soon as they arrive, see design 0132.
 
-A client sends the same head again and again, but for the length of the body. Once an append of
-one event was made in the usual way, its head is known: another that begins with the same bytes
-is sent by the same caller to the same topic on the same terms, and all that was checked of it
-holds. What may have changed is checked each time: the token, and how many requests it has under
-way. Wherever something is other than usual, nothing is done, and the usual way answers.
+A client sends the same head with every append, except for the body's length. After an append of
+one event on the normal path, its head is known: another request that begins with the same bytes
+has the same caller, topic and terms, so the checks of the first request are
+still valid. What may change is checked each time: the token, and its number of open
+requests. If anything is unusual, nothing is done here, and the normal path answers.
 """
 
 from collections.abc import Callable
@@ -48,7 +48,7 @@ _REQUEST_BYTES_MAX: Final = _HEAD_BYTES_MAX + _BODY_BYTES_MAX
 #: The end of the name of Content-Length, as most clients write it, and what is before that.
 _LENGTH: Final = b"ength: "
 _BEFORE_LENGTH: Final = b"\r\ncontent-l"
-#: Headers of requests that are answered in the usual way alone.
+#: Requests with these headers always take the normal path.
 _UNUSUAL: Final = ("cookie", "expect", "transfer-encoding", "ce-specversion")
 
 Answer = Callable[[int, Response | bytes], None]
@@ -66,7 +66,7 @@ class KnownHead(NamedTuple):
 
 
 class _Taken(NamedTuple):
-    """An append that is to be synced: the receipt of its first event, and where its answer goes."""
+    """An append that waits for a sync: the receipt of its first event, and its answer callback."""
 
     known: KnownHead
     first: Receipt
@@ -102,7 +102,7 @@ class AppendsAtOnce:
         if (parts := split_request(whole)) is None:
             return
         head, rest = parts
-        # The body that was parsed is what follows the head: so the head ends where we take it to.
+        # Check that the rest is the parsed body, so that we split the head correctly.
         if rest != body or len(head) > _HEAD_BYTES_MAX or not _is_usual(call, terms):
             return
         if not head.lower().rpartition(_LENGTH)[0].endswith(_BEFORE_LENGTH):
@@ -117,8 +117,8 @@ class AppendsAtOnce:
     def take(self, whole: bytes, answer: Answer) -> bool:
         """Append the values of a request, if it is an append that needs no waiting.
 
-        Then `answer` is called, at once or, for what is to be synced, later. False for all
-        others, of which nothing was done.
+        Calls `answer` at once, or after the sync if one is needed. Returns False for all
+        other requests, and does nothing for them.
         """
         if len(whole) > _REQUEST_BYTES_MAX or (parts := split_request(whole)) is None:
             return False

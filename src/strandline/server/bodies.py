@@ -1,4 +1,4 @@
-"""What is appended, out of the body of a request: JSON, lines of it, CloudEvents, bytes, Arrow."""
+"""Decode values to append from a request's body: JSON, JSON lines, CloudEvents, bytes, Arrow."""
 
 import base64
 import binascii
@@ -42,7 +42,7 @@ class AppendedBytes(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class _LargeEvent(msgspec.Struct, forbid_unknown_fields=True):
-    """An event whose payload is decoded later, and so does not stay in memory as objects."""
+    """An event whose payload is decoded later, so that its objects do not stay in memory."""
 
     kind: str
     payload: msgspec.Raw = msgspec.Raw(b"null")
@@ -52,7 +52,7 @@ class _LargeEvent(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class _CloudHead(msgspec.Struct):
-    """What each CloudEvent has at least: so they are counted before they are decoded."""
+    """The required fields of a CloudEvent, to count events before they are decoded."""
 
     id: str
     source: str
@@ -86,9 +86,9 @@ _parts: Final = msgspec.json.Decoder(list[msgspec.Raw]).decode
 def values_of(
     body: bytes, headers: Mapping[str, str], kind: ValueKind, key: str | None, bytes_max: int
 ) -> Values:
-    """Return the values in a body for a topic of this kind; InvalidError if they do not fit.
+    """Return the values in a body for a topic of this kind; InvalidError if they do not match.
 
-    `key` is that of bytes and batches. Arrow data is decompressed to `bytes_max` at most.
+    `key` is the key for bytes and batches. Arrow data is decompressed to at most `bytes_max`.
     """
     media = headers.get("content-type", JSON).partition(";")[0].strip().lower()
     try:
@@ -209,7 +209,7 @@ def _unpacked(text: str) -> bytes:
 def _from_cloud_event(given: dict[str, Any]) -> Event:
     attributes = {name: value for name, value in given.items() if name not in _DATA}
     if "data_base64" in given:
-        # The payload is text then, and the attribute says that it is base64.
+        # The payload is stored as text, and this attribute marks it as base64.
         attributes["datacontentencoding"] = "base64"
     return _cloud(attributes, given.get("data_base64", given.get("data")))
 

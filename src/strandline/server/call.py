@@ -1,4 +1,4 @@
-"""One request on its way to the log: its path, query and body, decoded and checked."""
+"""One request: its path, query and body, decoded and checked."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Generator
@@ -42,7 +42,7 @@ _QUERY_BYTES_KEPT: Final = 256
 async def by_size(body: bytes, work: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
     """Return the result of work on a body, which is done in a thread if the body is large.
 
-    All other requests wait for what is done on the loop; of a small body that is the quicker way.
+    Work on the loop delays all other requests, but for a small body it is faster than a thread.
     """
     if len(body) > _LARGE_BYTES:
         return await in_thread(work, *args, **kwargs)
@@ -75,7 +75,7 @@ class Call(msgspec.Struct, frozen=True):
             raise InvalidError("the path is UTF-8", part=name) from error
 
     def continued(self) -> AbstractContextManager[None]:
-        """Return a block for an append that is part of the trace of its request."""
+        """Return a context in which an append continues the trace of its request."""
         tracing = parts_of(self.log.blocking).tracing
         return nullcontext() if tracing is None else tracing.continuing(self.request.headers)
 
@@ -88,7 +88,7 @@ class Call(msgspec.Struct, frozen=True):
         raise InvalidError("a partition is a number from 0", partition=text)
 
     async def topic(self) -> Topic:
-        """Return the topic in the path, which is one that the caller sees."""
+        """Return the topic in the path, if the caller may see it."""
         return await self.caller.topic(self.log, self.path("topic"))
 
     def query(self, kind: type[StructT]) -> StructT:
@@ -117,7 +117,7 @@ class Call(msgspec.Struct, frozen=True):
             raise too_large(most)
         pieces = _pieces(self.request.receive, most)
         try:
-            # A body that came with its head is there already, and needs no time limit.
+            # A body that arrived with its head is complete, and needs no time limit.
             waited_for = pieces.send(None)
         except StopIteration as ended:
             return cast(bytes, ended.value)
@@ -131,7 +131,7 @@ class Call(msgspec.Struct, frozen=True):
 
 
 async def _pieces(receive: Receive, bytes_max: int) -> bytes:
-    """Return the body, which comes in pieces."""
+    """Return the body, which arrives in pieces."""
     pieces, size = [], 0
     while True:
         message = await receive()
@@ -147,7 +147,7 @@ async def _pieces(receive: Receive, bytes_max: int) -> bytes:
 
 
 class _WaitingBody:
-    """A body whose first piece is waited for."""
+    """A body that is waiting for its first piece."""
 
     def __init__(self, coroutine: Coroutine[Any, Any, bytes], waited_for: object) -> None:
         self._coroutine = coroutine

@@ -24,12 +24,12 @@ class Caller:
     tenant: Tenant | None
 
     def check(self, scope: TokenScope) -> None:
-        """Raise unless the scope is the caller's."""
+        """Raise unless the caller has the scope."""
         if scope not in self.scopes:
             raise RequestError(403, f"this needs a token with the scope {scope}")
 
     def sees(self, name: str) -> bool:
-        """Whether a topic of this name may be its own."""
+        """Whether the caller may see a topic of this name."""
         return _matches(self.topics, name)
 
     def check_name(self, name: str) -> str:
@@ -42,7 +42,7 @@ class Caller:
     async def topic(self, log: AsyncLog, name: str) -> Topic:
         """Return the caller's topic of this name.
 
-        One that it may not see is unknown, with the same error as one that does not exist.
+        A topic that it may not see raises the same error as one that does not exist.
         """
         checked = check_topic_name(name)
         if self.sees(checked):
@@ -67,12 +67,12 @@ class Caller:
         return self.only(await log.topics(tenant=self.tenant))
 
     def only(self, topics: Iterable[Topic]) -> list[Topic]:
-        """Return those of its tenant's topics that the caller may see."""
+        """Return the topics that the caller may see, among its tenant's topics."""
         return [each for each in topics if self.sees(each.name)]
 
 
 class RequestsUnderWay:
-    """Counts the requests of each caller that are not answered yet. For one event loop."""
+    """Counts the unanswered requests of each caller. For one event loop."""
 
     def __init__(self, each_max: int) -> None:
         self._max = each_max
@@ -86,7 +86,7 @@ class RequestsUnderWay:
         self._counts[caller.id] = self._counts.get(caller.id, 0) + 1
 
     def has_room(self, caller: Caller) -> bool:
-        """Whether it may have one more."""
+        """Whether the caller may send one more request."""
         return self._counts.get(caller.id, 0) < self._max
 
     def leave(self, caller: Caller) -> None:

@@ -36,7 +36,7 @@ PAGE_HEADERS: Final = {
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-cache",
 }
-"""What a page of the console may do: nothing but to use its own server."""
+"""Headers that restrict a console page to its own server."""
 
 
 class StaticFile(NamedTuple):
@@ -48,7 +48,7 @@ class StaticFile(NamedTuple):
 
 
 class SessionBody(msgspec.Struct, forbid_unknown_fields=True):
-    """How a session begins, unless by a token."""
+    """The request that begins a session without a token."""
 
     once: str | None = None
 

@@ -111,7 +111,7 @@ class DurableReader:
         """Return the stored messages."""
         page = await self._read(start)
         if is_now:
-            # No message, though one may have come since.
+            # Return no message, even if one has arrived since.
             page = StreamPage([], start, start, page.is_closed)
         headers = self._headers(page)
         headers["cache-control"] = (
@@ -155,7 +155,7 @@ class DurableReader:
             self._clock.monotonic() + self._call.settings.events_s,
         )
         place, is_first = start, True
-        # A stream that is deleted meanwhile ends here; the answer to the next request says why.
+        # If the stream is deleted meanwhile, end here; the next request gets the reason.
         with contextlib.suppress(StrandlineError):
             while True:
                 page = await self._read(place, _EVENTS_BYTES)
@@ -211,7 +211,7 @@ class DurableReader:
         body = self._body(messages)
         if not self._stream.settings.is_text:
             body = base64.b64encode(body)
-        # Without a space after the colon, which readers would take for part of the line.
+        # No space after the colon, because readers would treat it as part of the line.
         lines = b"".join(b"data:%b\n" % line for line in _LINE_END.split(body))
         return b"event: data\n%b\n" % lines
 
@@ -226,7 +226,7 @@ class DurableReader:
         return b"event: control\ndata:%b\n\n" % msgspec.json.encode(data)
 
     def _cursor(self) -> str:
-        """Return a cursor: later than the one that the client has."""
+        """Return a cursor that is later than the client's."""
         now = (self._clock.now_us() // 1_000_000 - _CURSOR_EPOCH_S) // _CURSOR_S
         asked = self._asked_cursor
         if asked is None or not _CURSOR.fullmatch(asked) or int(asked) < now:

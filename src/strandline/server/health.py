@@ -78,7 +78,7 @@ class EndpointMetrics:
     def __init__(self) -> None:
         #: How many were answered, by their status.
         self.statuses: Final[dict[int, int]] = {}
-        #: How many took no longer than each bound, and longer than the one before.
+        #: The number of requests within each bound, and above the previous one.
         self.within: Final = [0] * (len(_BOUNDS_S) + 1)
         self.sum_s: float = 0.0
 

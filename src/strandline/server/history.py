@@ -1,4 +1,4 @@
-"""What a server has counted during the last hour, one sample after another."""
+"""A server's metrics of the last hour, as a series of samples."""
 
 import threading
 from collections import deque

@@ -1,4 +1,4 @@
-"""Topics that were appended to, so that an append need not look its topic up."""
+"""A cache of topics that were appended to, to save the lookup."""
 
 from strandline.log import AsyncLog
 from strandline.server.caller import Caller
@@ -27,5 +27,5 @@ class KnownTopics:
         return found
 
     def forget(self, topic: Topic) -> None:
-        """Have the topic looked up the next time."""
+        """Remove the topic from the cache."""
         self._known.pop((topic.tenant, topic.name), None)

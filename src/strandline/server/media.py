@@ -1,4 +1,4 @@
-"""Which form an answer has: the first that a request accepts."""
+"""Content negotiation: the first format that a request accepts."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Members of groups and work queues that the server has on behalf of HTTP clients."""
+"""Members of groups and work queues that the server holds on behalf of HTTP clients."""
 
 import asyncio
 import base64
@@ -36,7 +36,7 @@ from strandline.values import (
 MEMBERS_MAX: Final = 1000
 """How many members the server has at most for its clients."""
 HELD_MAX: Final = 10_000
-"""How many deliveries one of them has at most that are not settled."""
+"""The maximal number of unsettled deliveries of one member."""
 _LOOK_S: Final = 1.0
 _FIRST_RECORDS: Final = 4
 
@@ -44,7 +44,7 @@ LeaseStatus = Literal["ok", "dead_lettered", "lost"]
 
 
 class MemberTerms(NamedTuple):
-    """Which member it is, and how it was opened: clients with the same terms share one."""
+    """The identity and options of a member; clients with the same terms share one member."""
 
     whose: ConsumerName
     caller: str
@@ -91,13 +91,13 @@ class ClientMember:
 
     @property
     def id(self) -> str:
-        """What its leases name it by."""
+        """The id of this member in its leases."""
         return member_id(self.consumer) if isinstance(self.consumer, SharedConsumer) else ""
 
     def hold(self, delivered: Iterable[Delivery]) -> list[tuple[str, Delivery]]:
         """Keep deliveries, each under its lease.
 
-        The lease that another client had of the same record before is worth nothing from now on.
+        An earlier lease of the same record, which another client may have, becomes invalid.
         """
         leased = [(_token(each, self.id), each) for each in delivered]
         for lease, each in leased:
@@ -107,12 +107,12 @@ class ClientMember:
             self.held[lease] = each
             self._leases[_place(each)] = lease
         while len(self.held) > HELD_MAX:
-            # It has run out, or is settled by what its lease says.
+            # It has expired, or will be settled from the content of its lease.
             self.drop(next(iter(self.held)))
         return leased
 
     def knows(self, lease: str) -> bool:
-        """Whether the lease is of this member, and no later one is."""
+        """Whether the lease is this member's latest one of its record."""
         return lease in self.held or lease in self.acked
 
     def drop(self, lease: str) -> None:
@@ -133,9 +133,9 @@ class ClientMember:
 class Members:
     """All members of the server's clients. For one event loop.
 
-    A member of which no client has asked for the time of its lease is closed: a group gives
-    its partitions to others then. Leases of work queues run out by themselves, and outlive the
-    server: they are settled by what they say, also after a restart.
+    A member without a request for the time of its lease is closed: a group then gives
+    its partitions to other members. Leases of work queues expire by themselves, and survive the
+    server: they are settled from their content, also after a restart.
     """
 
     def __init__(self, log: Log) -> None:
@@ -206,7 +206,7 @@ class Members:
     def _settle_orphaned(
         self, whose: ConsumerName, lease: str, token: _LeaseToken, act: "LeaseAction"
     ) -> LeaseResult:
-        """Settle a lease that this server knows nothing of: a restart, or another server's."""
+        """Settle an unknown lease: from before a restart, or from another server."""
         if not token.member:
             return LeaseResult(lease, "lost", "the member that had it has ended, fetch again")
         orphaned = OrphanedLeases(self._log, *whose, token.member)
@@ -236,7 +236,7 @@ class Members:
 
 
 class LeaseAction(NamedTuple):
-    """What is done with leases: for deliveries of a member, and for those of one that has ended."""
+    """An action on leases: for deliveries of an open member, and for those of an ended one."""
 
     of_one: Callable[[Consumer | SharedConsumer, Delivery], LeaseStatus]
     of_orphan: Callable[[OrphanedLeases, Record, int], object]
@@ -253,7 +253,7 @@ def _settle_held(
     held = [each for each in leases if each in member.held]
     if act.of_all is not None:
         results = {each: LeaseResult(each, "ok") for each in leases if each in member.acked}
-        # One by one, where one of them is lost.
+        # If one of them is lost, settle them one by one below.
         with contextlib.suppress(ConflictError, LeaseLostError, InvalidError):
             act.of_all(member.consumer, [member.held[each] for each in held])
             member.note_acked(held)
@@ -319,7 +319,7 @@ async def _fetched(
     face = AsyncSharedConsumer(consumer)
     found = await face.fetch(min(limit, _FIRST_RECORDS), wait_s)
     while found and len(found) < limit:
-        # As many as fit, if they are no larger than those that came.
+        # Fetch as many more as fit, if they are no larger than those found.
         sizes = [size_of(each.record) for each in found]
         fitting = (bytes_max - sum(sizes)) // max(1, *sizes)
         if fitting <= 0:
@@ -337,7 +337,7 @@ def _place(delivery: Delivery) -> tuple[str, int, int]:
 
 
 def _close(member: ClientMember) -> None:
-    # What cannot be given back is free once its lease has run out.
+    # Deliveries that cannot be given back are free once their leases expire.
     with contextlib.suppress(StrandlineError):
         member.consumer.close()
 

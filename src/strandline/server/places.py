@@ -13,7 +13,7 @@ _OFFSET: Final = re.compile(r"-?\d{1,19}")
 
 
 def offset_of(log: Log, topic: Topic, partition: int, place: str) -> int:
-    """Return the offset that a place means now: `earliest`, `latest`, 12, -3 or a time.
+    """Return the current offset of a place: `earliest`, `latest`, 12, -3 or a time.
 
     -3 stands for the last three records.
     """

@@ -21,7 +21,7 @@ from strandline.values import (
 
 PROBLEM_TYPE: Final = "application/problem+json"
 _RETRY_AFTER_S: Final = "1"
-#: Where something has to be removed first.
+#: For errors that last until something is removed.
 _RETRY_ROOM_S: Final = "60"
 _TITLES: Final = {
     400: "BadRequest",
@@ -102,7 +102,7 @@ def problem_body(error: StrandlineError | RequestError) -> dict[str, Any]:
 
 
 def _retry_after(error: StrandlineError) -> str:
-    """Return the seconds after which a caller may try again, in whole ones."""
+    """Return the whole seconds after which a caller may try again."""
     after_s = error.retry_after_s if isinstance(error, QuotaError) else None
     if isinstance(error, QuotaError | FullError) and after_s is None:
         return _RETRY_ROOM_S
@@ -125,10 +125,10 @@ def _invalid_status(error: InvalidError) -> int:
         return 404
     if "mode" in error.fields:
         return 403
-    # A name that is too long has its value shown; what is sent is too large otherwise.
+    # The error of a name that is too long has `value`; without it, the body is too large.
     if "bytes_max" in error.fields and "value" not in error.fields:
         return 413
-    # Only what lies beyond the end of a partition names both.
+    # Only the error for an offset beyond the end of a partition has both.
     return 416 if {"end", "offset"} <= error.fields.keys() else 400
 
 

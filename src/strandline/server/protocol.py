@@ -1,4 +1,4 @@
-"""One connection: the bounds of a request's head, and appends that are answered at once."""
+"""One connection: limits on a request's head, and appends that are answered at once."""
 
 import asyncio
 from typing import Any, Final, cast
@@ -16,7 +16,7 @@ from strandline.server.problems import RequestError, problem_of
 
 _JSON_HEAD: Final = b"%b%bcontent-length: %d\r\ncontent-type: application/json\r\n\r\n"
 HEAD_BYTES_MAX: Final = 64 * 1024
-"""How large the request line and the headers may be together."""
+"""The maximal total size of the request line and the headers."""
 
 
 class BoundedProtocol(HttpToolsProtocol):
@@ -30,15 +30,15 @@ class BoundedProtocol(HttpToolsProtocol):
         self._head_bytes = 0
         self._parsed_bytes = 0
         self._is_in_head = True
-        #: Whether the parser has no part of a request.
+        #: Whether the parser is between two requests.
         self._is_between = True
         self._whole = b""
         self._answered_at_s = 0.0
-        #: Whether an append that was taken has no answer yet; and what has come meanwhile.
+        #: Whether an accepted append has no answer yet, and the bytes received meanwhile.
         self._is_pending = False
         self._held = b""
         self._is_ending = False
-        #: The headers of every answer, and as they are sent.
+        #: The headers of every answer, as objects and as encoded bytes.
         self._headers: tuple[object, bytes] = (None, b"")
         self._refusal: RequestError | None = None
         self.url = b""
@@ -72,14 +72,14 @@ class BoundedProtocol(HttpToolsProtocol):
             self._head_bytes += len(data)
         super().data_received(data)
         self._whole = b""
-        # A head that came as a whole has ended by now, and needs no time limit.
+        # A head that arrived in one piece has ended by now, and needs no time limit.
         if self._is_in_head and self._head_bytes:
             self._begin()
             if self._head_bytes > HEAD_BYTES_MAX:
                 self._refuse(self._too_large())
 
     def _is_idle(self) -> bool:
-        """Whether a request that comes now is the only one, and would be begun at once."""
+        """Whether a request that arrives now is the only one, and would be handled at once."""
         most, before = self.limit_concurrency, cast("RequestResponseCycle | None", self.cycle)
         return (
             self._is_between
@@ -133,7 +133,7 @@ class BoundedProtocol(HttpToolsProtocol):
             super().timeout_keep_alive_handler()
 
     def shutdown(self) -> None:
-        """Close the connection, after the answer that is under way."""
+        """Close the connection after the current answer."""
         if self._is_pending:
             self._is_ending = True
         else:

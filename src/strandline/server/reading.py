@@ -129,7 +129,7 @@ def _answer(page: RecordPage, media: str, tag: str, known_tag: str | None) -> Re
         "vary": "accept, authorization",
     }
     if page.next > page.start:
-        # What a page with records holds never changes, but for `end` and `oldest` in JSON.
+        # A page with records never changes, except for `end` and `oldest` in JSON.
         headers["etag"] = tag
         if known_tag == tag:
             return Response(status_code=304, headers=headers)
@@ -224,7 +224,7 @@ class PageReader:
 
 
 def _line(record: Record) -> bytes:
-    # Within JSON a line end is white space.
+    # Within JSON a line break is only white space.
     return msgspec.json.encode(record_json(record)).replace(b"\n", b" ") + b"\n"
 
 

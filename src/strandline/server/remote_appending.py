@@ -112,7 +112,7 @@ def _level(port: StorePort, each: wire.WireAppend) -> Durability:
 
 
 def _check_terms(topic: StoredTopic, each: wire.WireAppend) -> None:
-    """Raise InvalidError for terms that no log would have let through."""
+    """Raise InvalidError for terms that a log would have refused."""
     owner(topic.topic, each.tenant)
     if not each.drafts:
         raise InvalidError("an append has values")
@@ -130,7 +130,7 @@ def _check_terms(topic: StoredTopic, each: wire.WireAppend) -> None:
 
 
 def _draft(one: wire.WireDraft, kind: ValueKind, bytes_max: int) -> Draft:
-    """Return a draft that was checked as if the value had been appended here."""
+    """Return a draft, checked like a value that is appended here."""
     body = one.body
     if kind is not ValueKind.EVENT:
         value = decode_batch(body.payload) if kind is ValueKind.BATCH else body.payload
@@ -145,7 +145,7 @@ def _draft(one: wire.WireDraft, kind: ValueKind, bytes_max: int) -> Draft:
     event = Event(
         body.kind, payload, key=one.key, headers=headers, occurred_at=_moment(body.occurred_at_us)
     )
-    # What was checked is stored as it was written.
+    # Store the JSON exactly as it was sent, after the check.
     exact = Event.load(body.kind, body.payload, event.key, body.headers, body.occurred_at_us)
     return draft(exact, None, kind, bytes_max)
 

@@ -22,7 +22,7 @@ T = TypeVar("T", bound=wire.Message)
 
 
 class StorePort:
-    """What a server's remote logs share."""
+    """The state that all remote logs of a server share."""
 
     def __init__(self, log: Log) -> None:
         parts = parts_of(log)

@@ -17,7 +17,7 @@ class _Lease(NamedTuple):
 
 
 class RemoteClaims:
-    """What remote logs have claimed in one store, by names of their own. Thread-safe."""
+    """The claims of remote logs in one store, by the clients' lease names. Thread-safe."""
 
     def __init__(self, store: Store[Any], clock: Clock) -> None:
         self._store = store
@@ -47,7 +47,7 @@ class RemoteClaims:
             return [each for each in leases if each not in self._leases]
 
     def release(self, leases: list[str]) -> None:
-        """Release these."""
+        """Release these leases."""
         with self._lock:
             for each in leases:
                 known = self._leases.pop(each, None)

@@ -1,7 +1,7 @@
-"""SQL over the topics of a caller, run by DuckDB, which reaches nothing else.
+"""SQL over the topics of a caller, run by DuckDB, which can read nothing else.
 
-Each statement has a database of its own, in memory: without files, network, extensions or
-Python's variables, with its configuration locked, and with limits of memory and time.
+Each statement has its own database, in memory: without files, network, extensions or
+Python variables, with a locked configuration, and with limits on memory and time.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ from strandline.server.settings import ServerSettings
 from strandline.values import InvalidError, Topic
 
 _ROWS: Final = 16 * 1024
-#: How many times as long as it may compute the rows of a statement may take to be read.
+#: The time limit for reading a statement's rows, as a multiple of its limit for computing.
 _READING: Final = 10
 _CONFIGURATION: Final = {
     "allow_community_extensions": "false",
@@ -54,14 +54,14 @@ class SqlEngine:
         ):
             if not values:
                 return connection.sql(sql).limit(0).to_arrow_table().schema
-            # It was parsed as one statement. A line end, since it may end with a comment.
+            # It was parsed as one statement. Add a line break, since it may end with a comment.
             narrow = f"SELECT * FROM (\n{_bare(sql)}\n) LIMIT 0"  # noqa: S608 - As above.
             return connection.execute(narrow, list(values)).to_arrow_reader(1).schema
 
     def described(self, caller: Caller, sql: str) -> tuple[pa.Schema | None, pa.Schema]:
-        """Return the columns of a statement and its parameters.
+        """Return the columns of a statement, and those of its parameters.
 
-        The columns are None where they follow from parameters.
+        The former are None if they depend on parameters.
         """
         with contextlib.closing(self._database()) as connection, _in_words(self._settings):
             tables_of(connection, sql)
@@ -130,7 +130,7 @@ class SqlEngine:
 
 
 class _Budget:
-    """The time that a statement may compute, and that its rows may take to be read."""
+    """The time limits of a statement: for computing, and for reading its rows."""
 
     def __init__(
         self,
@@ -147,7 +147,7 @@ class _Budget:
         self._connection = connection
 
     def check_reader(self) -> None:
-        """Raise RequestError if the rows are read so slowly that others have to wait."""
+        """Raise RequestError if the rows are read so slowly that other statements must wait."""
         if self._clock.monotonic() > self._readable_until:
             raise RequestError(
                 408, f"the rows were not read within {self._readable_s:.0f} s, read less at a time"
@@ -155,7 +155,7 @@ class _Budget:
 
     @contextlib.contextmanager
     def __call__(self) -> Iterator[None]:
-        """Count the time of the block; a statement that has none left is interrupted."""
+        """Count the time of the block; interrupt the statement when no time is left."""
         begun = self._clock.monotonic()
         try:
             with self._calls.within(max(0.0, self._left), self._connection.interrupt):

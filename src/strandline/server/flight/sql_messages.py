@@ -1,4 +1,4 @@
-"""Messages of Flight SQL: commands of clients and what they are answered.
+"""Messages of Flight SQL: commands of clients and their answers.
 
 Field numbers are those of Arrow's FlightSql.proto.
 """
@@ -14,7 +14,7 @@ _ANY_BEGINS: Final = b"\x0a"
 
 
 def is_sql_message(packed: bytes) -> bool:
-    """Whether this is a message of Flight SQL, rather than JSON of ours."""
+    """Whether this is a message of Flight SQL, and not one of our JSON tickets."""
     return packed.startswith(_ANY_BEGINS)
 
 
@@ -28,7 +28,7 @@ class SqlMessage:
             self._fields[number].append(value)
 
     def payload(self, number: int) -> bytes | None:
-        """Return a field of bytes; the last one counts."""
+        """Return a field of bytes; if it is repeated, the last one."""
         found = self._fields[number]
         if not found:
             return None

@@ -1,4 +1,4 @@
-"""A statement before it runs: one SELECT, over topics and harmless functions alone."""
+"""The check of a statement before it runs: one SELECT over topics and harmless functions."""
 
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
@@ -9,12 +9,12 @@ import msgspec
 from strandline.values import InvalidError
 
 SQL_CHARS_MAX: Final = 32 * 1024
-"""How long a statement may be: the time that DuckDB takes to plan one cannot be limited."""
+"""The maximal length of a statement: DuckDB's planning time cannot be limited otherwise."""
 CATALOG, SCHEMA = "strandline", "main"
 _FUNCTIONS: Final = frozenset(
     {"range", "generate_series", "unnest", "repeat", "repeat_row", "json_each", "json_tree"}
 )
-#: What makes a value as large as an argument says: no limit of DuckDB's holds for one value.
+#: Functions whose result can be as large as an argument; DuckDB has no limit for one value.
 _LARGE: Final = frozenset(
     {"array_resize", "bar", "format", "generate_series", "list_resize", "lpad", "printf"}
     | {"range", "repeat", "rpad"}

@@ -1,6 +1,6 @@
-"""Errors as Flight has them: our words, and the problem document as further information.
+"""Conversion to Flight's errors: our message, with the problem document as `extra_info`.
 
-An error of another class would be sent with its traceback, so that all go through here.
+Arrow would send an error of another class with its traceback, so every error is converted here.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ _KINDS: Final[dict[int, Any]] = {
 
 @contextlib.contextmanager
 def in_flight_terms() -> Iterator[None]:
-    """Raise what is raised within as an error of Flight."""
+    """Convert every error of the block to an error of Flight."""
     try:
         yield
     except (StrandlineError, RequestError) as error:
@@ -41,11 +41,11 @@ def in_flight_terms() -> Iterator[None]:
 
 
 def flight_error(error: StrandlineError | RequestError) -> Exception:
-    """Return the error of Flight that stands for one of ours."""
+    """Return the error of Flight that corresponds to one of ours."""
     body = problem_body(error)
     text = str(body["detail"])
     if len(text) > _TEXT_MAX:
-        # Headers of gRPC have a maximum, and an error is one.
+        # gRPC sends an error as a header, and headers have a maximal size.
         text = text[:_TEXT_MAX] + "..."
         body = {**body, "detail": text, "fields": {}}
     kind = _KINDS.get(body["status"], flight.FlightServerError)

@@ -1,4 +1,4 @@
-"""What is asked of a topic: tickets and commands, plain JSON."""
+"""Tickets and commands on a topic, as plain JSON."""
 
 from datetime import datetime
 from typing import Any, Final, Literal, TypeVar
@@ -24,9 +24,9 @@ class ReadTicket(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True)
     columns: list[str] | None = None
     durable_only: bool = False
     follow: bool = False
-    """Whether the stream goes on with what is appended."""
+    """Whether the stream continues with new records."""
     after: str = ""
-    """What the stream that is resumed has sent last."""
+    """The last `after` of the stream to resume."""
 
 
 class PutCommand(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
