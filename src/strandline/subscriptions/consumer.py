@@ -302,6 +302,8 @@ class Consumer(Stream[Delivery]):
 
     def hand_back(self, handled: Iterable[Record | Delivery] = ()) -> None:
         """Uncount deliveries that were never handled, at an orderly end: all but these."""
+        # A step that was cancelled may be counting still.
+        self._steps.settle()
         self._counting.hand_back(handled)
 
     def seek(self, partition: int, offset: int) -> None:
