@@ -284,7 +284,7 @@ PROCESS_BUGS = [
         "a trigger acks before its function was called",
         Calls,
         "_work",
-        "self._call_worker()",
+        "self._wake_worker()",
         "_; entry.source.consumer.ack(entry.carrier)",
         caught_by="triggers",
     ),

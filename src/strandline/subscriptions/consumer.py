@@ -302,6 +302,8 @@ class Consumer(Stream[Delivery]):
 
     def hand_back(self, handled: Iterable[Record | Delivery] = ()) -> None:
         """At an orderly end, uncount deliveries that were never handled: all except these."""
+        # A cancelled step may still be counting.
+        self._steps.settle()
         self._counting.hand_back(handled)
 
     def seek(self, partition: int, offset: int) -> None:

@@ -101,6 +101,10 @@ class Steps:
             self._on_found(found)
         return found
 
+    def settle(self) -> None:
+        """Wait for what a step that was cancelled has left in its thread."""
+        self._calls.settle_here()
+
     def _is_upkeep_due(self) -> bool:
         now = self._clock.monotonic()
         is_due = self._redriven.is_due(now) or self._passed_over.is_due(now)

@@ -91,7 +91,7 @@ class Calls:
         while (suspect := self._turns.begin_alone()) is not None:
             if not self._is_ended(suspect):
                 self._start(suspect, self._run_alone(suspect))
-        self._call_worker()
+        self._wake_worker()
 
     async def end(self, timeout_s: float) -> list[ActiveDelivery]:
         """Cancel what runs, and return what is handed back: wherever it can be cancelled, soon.
@@ -119,8 +119,8 @@ class Calls:
         """Let the threads end."""
         self._workers.close()
 
-    def _call_worker(self) -> None:
-        if self._turns.calls_worker():
+    def _wake_worker(self) -> None:
+        if self._turns.wakes_worker():
             if self._is_in_threads:
                 self._workers.submit(self._work)
             else:
@@ -177,10 +177,10 @@ class Calls:
     def _work(self) -> None:
         """Call the function for one record after the other, in a thread."""
         turns, function = self._turns, self._trigger.function
-        turns.worker_came()
+        turns.worker_is_here()
         while (entry := self._next()) is not None:
             # Before the call: it may take long, and others are ready.
-            self._call_worker()
+            self._wake_worker()
             context = self._context.copy()
             result, error = returned_by(context, function, *self._arguments(entry))
             if result is not None and inspect.isawaitable(result):
@@ -204,9 +204,9 @@ class Calls:
     async def _work_on_loop(self) -> None:
         """Call the function for one record after the other, until a call has waited."""
         task, until = _current_task(), self._loop.time() + RUN_S
-        self._turns.worker_came()
+        self._turns.worker_is_here()
         while (entry := self._next()) is not None:
-            self._call_worker()
+            self._wake_worker()
             self._tasks[task] = entry
             call = BegunCall(self._called(entry), self._context.copy())
             outcome = await self._outcome(entry, call)

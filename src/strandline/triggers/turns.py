@@ -79,8 +79,8 @@ class Turns:
         self._opens_gate = False
         self.is_in_doubt: bool = False
         """Whether nothing begins until it is known which process holds the first record."""
-        self._is_loop_called = False
-        self._is_worker_called = False
+        self._is_loop_notified = False
+        self._is_worker_woken = False
 
     # --- what is ready ---
 
@@ -128,7 +128,7 @@ class Turns:
             entry = self._ready.popleft()
             self._run(entry, alone=False)
             if len(self._ready) == self.low and self.is_roomy:
-                self._call_loop()
+                self._notify_loop()
             return entry
 
     def begin_alone(self) -> ActiveDelivery | None:
@@ -149,26 +149,26 @@ class Turns:
             self._opens_gate |= self._gate.leave(entry)
             self._add(entry, is_next=True)
             self.is_in_doubt = True
-            self._call_loop()
+            self._notify_loop()
 
-    def calls_worker(self) -> bool:
-        """Whether one more worker has to be called, which then says `worker_came`.
+    def wakes_worker(self) -> bool:
+        """Whether to wake one more worker, which then says `worker_is_here`.
 
-        One at a time, which calls the next before it begins: so records begin in their order,
-        and no more are called than find something to do.
+        One at a time, which wakes the next before it begins: so records begin in their order,
+        and few are woken that find nothing to do.
         """
-        # Whoever changes that asks again.
+        # Each change of what this asks for is followed by another call.
         if not self._needs_worker():
             return False
         with self._lock:
             if not self._needs_worker() or not self._may_begin_more():
                 return False
-            self._is_worker_called = True
+            self._is_worker_woken = True
             return True
 
-    def worker_came(self) -> None:
-        """The worker that was called is about to look for a record."""
-        self._is_worker_called = False
+    def worker_is_here(self) -> None:
+        """The worker that was woken is about to look for a record."""
+        self._is_worker_woken = False
 
     # --- ending ---
 
@@ -180,13 +180,13 @@ class Turns:
             self.running.discard(entry)
             self._opens_gate |= self._gate.leave(entry)
             self._note(entry, outcome)
-            self._call_loop()
+            self._notify_loop()
 
     def note(self, entry: ActiveDelivery, outcome: Outcome) -> None:
         """Do the same with a record that counts as running until it is settled."""
         with self._lock:
             self._note(entry, outcome)
-            self._call_loop()
+            self._notify_loop()
 
     def pass_over(self, finished: Finished) -> None:
         """A record is settled that never ran, and is in no lane."""
@@ -198,7 +198,7 @@ class Turns:
         with self._lock:
             ended = Ended(self._failures, self._opens_gate)
             self._failures, self._opens_gate = [], False
-            self._is_loop_called = False
+            self._is_loop_notified = False
             return ended
 
     @property
@@ -241,7 +241,7 @@ class Turns:
             queue.append(entry)
 
     def _needs_worker(self) -> bool:
-        return bool(self._ready) and self.has_free_place and not self._is_worker_called
+        return bool(self._ready) and self.has_free_place and not self._is_worker_woken
 
     def _may_begin_more(self) -> bool:
         is_free = not self._suspects and self.has_free_place and not self.is_in_doubt
@@ -259,9 +259,9 @@ class Turns:
             self._finished.append(outcome)
             self._leave_lanes(entry)
 
-    def _call_loop(self) -> None:
-        if not self._is_loop_called:
-            self._is_loop_called = True
+    def _notify_loop(self) -> None:
+        if not self._is_loop_notified:
+            self._is_loop_notified = True
             self._on_change()
 
     def _leave_lanes(self, entry: ActiveDelivery) -> None:
