@@ -45,9 +45,9 @@ if TYPE_CHECKING:
     from strandline.log.shortcuts import TopicAppenders
 
 if TYPE_CHECKING or IS_COMPILED:
-    from strandline._core.core import append_many_warm, append_warm, route, sizes_of
+    from strandline._core.core import append_many_warm, append_warm, sizes_of
 else:
-    append_warm = append_many_warm = route = sizes_of = None
+    append_warm = append_many_warm = sizes_of = None
 
 __all__ = ["Appends", "append_many_warm", "append_warm", "check_values"]
 
@@ -406,9 +406,9 @@ class Appends:
         if drafts and lane.partitions == 1:
             return {_FIRST: range(len(drafts))}
         if isinstance(drafts, EventDrafts) and terms.expected_offset is None:
-            routed: Any = route(drafts.events, lane.partitions, self._record_bytes_max)
-            if routed is not NotImplemented:
-                return {number: indices for number, (indices, _) in routed.items()}
+            routed = drafts.route(lane.partitions, self._record_bytes_max)
+            if routed is not None:
+                return routed
         return terms.route(_keys_of(drafts), lane.partitions, lane.turn)
 
     def _routed_before(

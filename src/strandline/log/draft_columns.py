@@ -12,14 +12,14 @@ from strandline.log.draft import Draft
 from strandline.log.event_rows import EventRows
 from strandline.log.history import EventBody
 from strandline.log.results import Value
-from strandline.values import Event
+from strandline.values import Event, Partition
 from strandline.values.arguments import INT64_MAX
 
 if TYPE_CHECKING or IS_COMPILED:
+    from strandline._core.core import route, sizes_of
     from strandline._core.core import size_of as size_of_events
-    from strandline._core.core import sizes_of
 else:
-    size_of_events = sizes_of = None
+    route = size_of_events = sizes_of = None
 
 _US = pa.timestamp("us", "UTC")
 _EVENTS = {Event}
@@ -128,6 +128,8 @@ class EventDrafts(Sequence[Draft]):
         #: What they are the drafts of; not to be changed.
         self.events = events
         self._sizes = sizes
+        #: The events of each partition, by the identity of the list of their indices.
+        self._routed: dict[int, tuple[Sequence[int], list[Any]]] = {}
 
     @property
     def sizes(self) -> list[int]:
@@ -146,8 +148,18 @@ class EventDrafts(Sequence[Draft]):
         """The key of each."""
         return [event.key for event in self.events]
 
+    def route(self, partitions: int, bytes_max: int) -> dict[Partition, list[int]] | None:
+        """Return the indices of what goes to each partition; None unless all have keys."""
+        routed: Any = route(self.events, partitions, bytes_max)
+        if routed is NotImplemented:
+            return None
+        self._routed = {id(part[0]): part for part in routed.values()}
+        return {number: indices for number, (indices, _) in routed.items()}
+
     def chosen(self, indices: Sequence[int]) -> "EventDrafts":
         """Return the drafts at these indices."""
+        if (routed := self._routed.get(id(indices))) is not None:
+            return EventDrafts(routed[1])
         return EventDrafts([*map(self.events.__getitem__, indices)])
 
     def __len__(self) -> int:
