@@ -4,6 +4,7 @@ import gc
 import sys
 import tracemalloc
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -53,8 +54,21 @@ def make_record() -> None:
         _ = Record("t", Partition(0), Offset(1), 2, None, None, b"").kind
 
 
+def make_records_of_copies() -> None:
+    core: Any = import_module("strandline._core.core")
+    event = sl.Event(payload=PAYLOAD, **PARTS)  # type: ignore[arg-type]
+    (copy,) = core.copies_of([event])
+    (record,) = core.records_of("t", 0, 1, 2, None, [copy])
+    assert (record.value, record.key, record.offset) == (event, "kéy", 1)
+    for wrong in ([event, 1], (event,)):
+        with pytest.raises((TypeError, SystemError)):
+            core.copies_of(wrong)
+        with pytest.raises(TypeError):
+            core.records_of("t", 0, 1, 2, None, wrong)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("call", [make_event, refuse_event, make_record])
+@pytest.mark.parametrize("call", [make_event, refuse_event, make_record, make_records_of_copies])
 def test_no_block_is_left_behind_by_many_calls(call: Callable[[], None]) -> None:
     assert not tracemalloc.is_tracing()
 

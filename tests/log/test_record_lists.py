@@ -5,7 +5,8 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from strandline.log.ranges import count_within
-from strandline.log.record_lists import StoredRecord, pages_within
+from strandline.log.record_lists import pages_within
+from strandline.log.stored_records import StoredRecord
 from strandline.values import Offset
 
 SIZES = (3, 1, 4, 0, 5, 2)

@@ -12,7 +12,7 @@ import pytest
 import strandline as sl
 from strandline.clock import SystemClock
 from strandline.log.parts import follower_of, parts_of
-from strandline.log.record_lists import StoredRecord
+from strandline.log.stored_records import StoredRecord
 from strandline.stores.engine_topic import EngineTopic
 from strandline.stores.frame_following import FrameFollowers
 from strandline.values import Offset, Topic, TopicSettings, ValueKind

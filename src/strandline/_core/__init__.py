@@ -10,7 +10,7 @@ import sysconfig
 __all__ = ["CORE", "IS_COMPILED"]
 
 #: What the core has to have been built from.
-_INTERFACE = 20
+_INTERFACE = 21
 
 
 def _reason_against() -> str | None:

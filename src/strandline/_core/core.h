@@ -23,7 +23,7 @@
 #endif
 
 /* Raised with each change of what Python and the core expect of each other. */
-#define CORE_INTERFACE 20
+#define CORE_INTERFACE 21
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 #define LIKELY(condition) __builtin_expect(!!(condition), 1)
@@ -195,6 +195,8 @@ extern PyTypeObject *EventType;
 extern PyType_Spec event_spec;
 
 Event *event_of_parts(const EventParts *parts);
+/* Make the same event, which shares nothing with the other that a caller can change. */
+Event *event_copy(const Event *event);
 /* Make an event of a row that was checked; returns behind it in `in`. */
 Event *event_of_row(Unpacking *in);
 /* Whether `in` begins with a row that `event_of_row` can read; moves behind it. */
@@ -245,6 +247,8 @@ extern PyType_Spec record_spec;
  * `key` may be NULL where `value` is an event: then the record has the event's. */
 PyObject *record_of(PyObject *topic, PyObject *partition, int64_t offset, int64_t timestamp_us,
                     PyObject *key, PyObject *tenant, PyObject *value);
+PyObject *copies_of(PyObject *module, PyObject *events);
+PyObject *records_of(PyObject *module, PyObject *args);
 
 /* --- columns.c: a frame of columns, which is an Arrow message of five --- */
 

@@ -30,6 +30,20 @@ def encode_columns(events: list[Any], /) -> bytes | NotImplementedType:
 def size_of(values: Any, /) -> int:
     """Return how large an event counts, or a list of events together."""
 
+def copies_of(events: list[Any], /) -> list[Any]:
+    """Return the same events, which share nothing that a caller can change."""
+
+def records_of(
+    topic: str,
+    partition: int,
+    offset: int,
+    timestamp_us: int,
+    tenant: str | None,
+    events: list[Any],
+    /,
+) -> list[Record]:
+    """Return records of copies of these events, the first with this offset."""
+
 def sizes_of(events: list[Any], bytes_max: int, /) -> list[int] | NotImplementedType:
     """Return how large each event counts.
 

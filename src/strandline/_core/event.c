@@ -14,6 +14,22 @@ static Event *event_with_room(size_t row_bytes) {
     return event;
 }
 
+Event *event_copy(const Event *event) {
+    Event *copy = event_with_room(event->row_length);
+    if (!copy) return NULL;
+    copy->occurred_at_us = event->occurred_at_us;
+    copy->key = event->key;
+    copy->kind = event->kind;
+    copy->payload = event->payload;
+    copy->headers = event->headers;
+    copy->row_length = event->row_length;
+    copy->has_key = event->has_key;
+    copy->has_headers = event->has_headers;
+    copy->has_occurred_at = event->has_occurred_at;
+    memcpy(copy->row, event->row, event->row_length);
+    return copy;
+}
+
 int64_t events_size(PyObject *events) {
     int64_t size = 0;
     for (Py_ssize_t index = PyList_Size(events); index-- > 0;)

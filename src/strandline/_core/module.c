@@ -84,6 +84,8 @@ static PyMethodDef functions[] = {
     {"columns_learn", columns_learn, METH_VARARGS, NULL},
     {"encode_columns", encode_columns, METH_O, NULL},
     {"size_of", size_of, METH_O, NULL},
+    {"copies_of", copies_of, METH_O, NULL},
+    {"records_of", records_of, METH_VARARGS, NULL},
     {"route", route, METH_VARARGS, NULL},
     {"record_rows", record_rows, METH_VARARGS, NULL},
     {"record_row", record_row, METH_VARARGS, NULL},

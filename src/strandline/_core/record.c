@@ -27,6 +27,46 @@ PyObject *record_of(PyObject *topic, PyObject *partition, int64_t offset, int64_
     return (PyObject *)record;
 }
 
+/* --- of events that are kept in memory --- */
+
+/* Return a copy of the event at this place; NULL with an exception where there is none. */
+static PyObject *copy_at(PyObject *events, Py_ssize_t index) {
+    PyObject *event = PyList_GetItem(events, index);
+    if (event && Py_TYPE(event) == EventType) return (PyObject *)event_copy((Event *)event);
+    if (event) PyErr_SetString(PyExc_TypeError, "a list of events is copied");
+    return NULL;
+}
+
+PyObject *copies_of(PyObject *module, PyObject *events) {
+    (void)module;
+    Py_ssize_t count = PyList_Size(events);
+    PyObject *copies = count < 0 ? NULL : PyList_New(count);
+    for (Py_ssize_t index = 0; copies && index < count; index++) {
+        PyObject *copy = copy_at(events, index);
+        if (copy) PyList_SetItem(copies, index, copy);
+        else Py_CLEAR(copies);
+    }
+    return copies;
+}
+
+PyObject *records_of(PyObject *module, PyObject *args) {
+    PyObject *topic, *partition, *tenant, *events;
+    long long offset, timestamp_us;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "OOLLOO!:records_of", &topic, &partition, &offset, &timestamp_us,
+                          &tenant, &PyList_Type, &events))
+        return NULL;
+    Py_ssize_t count = PyList_Size(events);
+    PyObject *records = PyList_New(count);
+    for (Py_ssize_t index = 0; records && index < count; index++) {
+        PyObject *record = record_of(topic, partition, offset + index, timestamp_us, NULL, tenant,
+                                     copy_at(events, index));
+        if (record) PyList_SetItem(records, index, record);
+        else Py_CLEAR(records);
+    }
+    return records;
+}
+
 static PyObject *record_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
     static char *names[] = {
         "topic", "partition", "offset", "timestamp_us", "key", "tenant", "value", NULL};

@@ -40,7 +40,7 @@ from strandline.log.parts import (
 )
 from strandline.log.ranges import ReadLimits, ReadRange, check_range
 from strandline.log.receipts import Receipt, Receipts
-from strandline.log.record_lists import ListReads, RecordList, StoredRecord, admit
+from strandline.log.record_lists import ListReads, RecordList, admit
 from strandline.log.results import Batches, Claim, Hint, TopicName, Value, Watch
 from strandline.log.selecting_store import (
     EvaluatingStore,
@@ -71,6 +71,7 @@ from strandline.log.store import (
     Trimmed,
     dropped,
 )
+from strandline.log.stored_records import StoredRecord
 from strandline.log.terms import AppendTerms
 from strandline.log.topic_table import TableTopic, TopicTable
 from strandline.log.topics import check_new_topic

@@ -378,14 +378,14 @@ class Appends:
         self, lane: TopicLane, values: Sequence[Value], keys: Sequence[str | None] | None
     ) -> Sequence[Draft]:
         kind, bytes_max = lane.kind, self._record_bytes_max
-        if self._stores_columns and keys is None and len(values) >= COLUMNS_MIN and kind is _EVENT:
-            columns = EventColumns.of(values, bytes_max)
-            if columns is not None:
-                return columns
         if IS_COMPILED and keys is None and kind is _EVENT and type(values) is list:
             sizes = sizes_of(values, bytes_max)
             if sizes is not NotImplemented:
-                return EventDrafts([*values], sizes)
+                return EventDrafts(values, sizes)
+        elif self._stores_columns and keys is None and len(values) >= COLUMNS_MIN:
+            columns = EventColumns.of(values, bytes_max) if kind is _EVENT else None
+            if columns is not None:
+                return columns
         return [
             draft(value, key, kind, bytes_max)
             for value, key in zip(values, keys or repeat(None, len(values)), strict=True)
@@ -405,6 +405,10 @@ class Appends:
             return {number: range(len(drafts))} if drafts else {}
         if drafts and lane.partitions == 1:
             return {_FIRST: range(len(drafts))}
+        if isinstance(drafts, EventDrafts) and terms.expected_offset is None:
+            routed = drafts.route(lane.partitions, self._record_bytes_max)
+            if routed is not None:
+                return routed
         return terms.route(_keys_of(drafts), lane.partitions, lane.turn)
 
     def _routed_before(
@@ -452,13 +456,15 @@ class Appends:
 
 
 def _keys_of(drafts: Sequence[Draft]) -> Sequence[str | None]:
-    return drafts.keys if isinstance(drafts, EventColumns) else [each.key for each in drafts]
+    if isinstance(drafts, EventColumns | EventDrafts):
+        return drafts.keys
+    return [each.key for each in drafts]
 
 
 def _chosen(drafts: Sequence[Draft], indices: Sequence[int]) -> Sequence[Draft]:
     if len(indices) == len(drafts):
         return drafts
-    if isinstance(drafts, EventColumns) and len(indices) > 1:
+    if isinstance(drafts, EventDrafts) or (isinstance(drafts, EventColumns) and len(indices) > 1):
         return drafts.chosen(indices)
     return [drafts[index] for index in indices]
 

@@ -3,15 +3,23 @@
 from collections.abc import Iterator, Sequence
 from functools import cached_property, partial
 from operator import itemgetter, sub
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, cast, overload
 
 import pyarrow as pa
 
+from strandline._core import IS_COMPILED
 from strandline.log.draft import Draft
 from strandline.log.event_rows import EventRows
 from strandline.log.history import EventBody
 from strandline.log.results import Value
-from strandline.values import Event
+from strandline.values import Event, Partition
+from strandline.values.arguments import INT64_MAX
+
+if TYPE_CHECKING or IS_COMPILED:
+    from strandline._core.core import route, sizes_of
+    from strandline._core.core import size_of as size_of_events
+else:
+    route = size_of_events = sizes_of = None
 
 _US = pa.timestamp("us", "UTC")
 _EVENTS = {Event}
@@ -54,7 +62,7 @@ class EventColumns(Sequence[Draft]):
         kinds, payloads, keys, headers, times = Event.columns(values)  # type: ignore[arg-type]
         columns = keys, kinds, payloads, headers, times
         made = cls(columns, len(values), event_arrays(columns))
-        return made if made.size_bytes <= bytes_max else None
+        return made if made.size_bytes <= bytes_max or max(made._sizes) <= bytes_max else None
 
     @property
     def size_bytes(self) -> int:
@@ -101,7 +109,7 @@ class EventColumns(Sequence[Draft]):
             key, *body = (column[index] for column in self._python_columns)
             drafted: Draft = _new_draft((key, _new_body(body), self._sizes[index]))
             return drafted
-        if len(range(self._count)[index]) == self._count:
+        if _is_whole(index, self._count):
             return self
         columns = [column[index] for column in self._python_columns]
         return list(_drafts(columns, self._sizes[index]))
@@ -116,19 +124,46 @@ def _drafts(columns: Sequence[Sequence[Any]], sizes: Sequence[int]) -> Iterator[
 class EventDrafts(Sequence[Draft]):
     """The drafts of events with keys of their own, built only when a store needs them."""
 
-    def __init__(self, events: list[Any], sizes: list[int]) -> None:
+    def __init__(self, events: list[Any], sizes: list[int] | None = None) -> None:
         #: The events; not to be changed.
         self.events = events
-        #: The size of each, as counted against limits.
-        self.sizes = sizes
+        self._sizes = sizes
+        #: The events of each partition, by the identity of the list of their indices.
+        self._routed: dict[int, tuple[Sequence[int], list[Any]]] = {}
+
+    @property
+    def sizes(self) -> list[int]:
+        """The size of each, as counted against limits."""
+        if self._sizes is None:
+            self._sizes = cast("list[int]", sizes_of(self.events, INT64_MAX))
+        return self._sizes
 
     @cached_property
     def _made(self) -> list[Draft]:
         kinds, payloads, keys, headers, times = Event.columns(self.events)
         return list(_drafts((keys, kinds, payloads, headers, times), self.sizes))
 
+    @property
+    def keys(self) -> Sequence[str | None]:
+        """The key of each."""
+        return [event.key for event in self.events]
+
+    def route(self, partitions: int, bytes_max: int) -> dict[Partition, list[int]] | None:
+        """Return the indices of what goes to each partition; None unless all have keys."""
+        routed: Any = route(self.events, partitions, bytes_max)
+        if routed is NotImplemented:
+            return None
+        self._routed = {id(part[0]): part for part in routed.values()}
+        return {number: indices for number, (indices, _) in routed.items()}
+
+    def chosen(self, indices: Sequence[int]) -> "EventDrafts":
+        """Return the drafts at these indices."""
+        if (routed := self._routed.get(id(indices))) is not None:
+            return EventDrafts(routed[1])
+        return EventDrafts([*map(self.events.__getitem__, indices)])
+
     def __len__(self) -> int:
-        return len(self.sizes)
+        return len(self.events)
 
     def __iter__(self) -> Iterator[Draft]:
         return iter(self._made)
@@ -138,7 +173,9 @@ class EventDrafts(Sequence[Draft]):
     @overload
     def __getitem__(self, index: slice) -> Sequence[Draft]: ...
     def __getitem__(self, index: int | slice) -> Draft | Sequence[Draft]:
-        return self._made[index]
+        if isinstance(index, int):
+            return self._made[index]
+        return self if _is_whole(index, len(self.events)) else EventDrafts(self.events[index])
 
 
 def size_of(drafts: Sequence[Draft]) -> int:
@@ -146,7 +183,7 @@ def size_of(drafts: Sequence[Draft]) -> int:
     if isinstance(drafts, EventColumns):
         return drafts.size_bytes
     if isinstance(drafts, EventDrafts):
-        return sum(drafts.sizes)
+        return size_of_events(drafts.events)
     return sum([draft[2] for draft in drafts])
 
 
@@ -175,6 +212,10 @@ def _json_array(values: Sequence[bytes]) -> pa.Array:
     # As strings, Arrow would validate the UTF-8 of each value again.
     made = pa.array(values, pa.binary())
     return pa.Array.from_buffers(pa.string(), len(made), made.buffers(), made.null_count)
+
+
+def _is_whole(part: slice, count: int) -> bool:
+    return range(count)[part] == range(count)
 
 
 def _ends(column: pa.Array) -> memoryview:

@@ -1,7 +1,8 @@
 """Which writes a partition has stored, so that a repeated write is stored once."""
 
 from collections import OrderedDict
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple, overload
 
 import msgspec
 
@@ -24,12 +25,29 @@ class Original(NamedTuple):
     timestamp_us: int
     records: int = 1
 
-    def each(self) -> "list[Original]":
-        """Return where each of its records went."""
-        return [
-            Original(Offset(self.offset + index), self.timestamp_us)
-            for index in range(self.records)
-        ]
+    def each(self) -> "Sequence[Original]":
+        """Return where each of the records went."""
+        return EachOriginal(self)
+
+
+class EachOriginal(Sequence[Original]):
+    """Where each record of one write went; each place is made when it is asked for."""
+
+    def __init__(self, whole: Original) -> None:
+        self._whole = whole
+
+    def __len__(self) -> int:
+        return self._whole.records
+
+    @overload
+    def __getitem__(self, index: int) -> Original: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Original]: ...
+    def __getitem__(self, index: int | slice) -> Original | Sequence[Original]:
+        offset, timestamp_us, records = self._whole
+        if isinstance(index, slice):
+            return [self[each] for each in range(*index.indices(records))]
+        return Original(Offset(range(offset, offset + records)[index]), timestamp_us)
 
 
 class IdentityState(msgspec.Struct, frozen=True):

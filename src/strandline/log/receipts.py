@@ -1,7 +1,7 @@
 """What an append returns: places in the outcome of one or more requests."""
 
 from asyncio import Future
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
@@ -165,7 +165,9 @@ class Receipts(Sequence[Receipt]):
         self._level = level
         self._durability_max = durability_max
         self._offered = offered
-        self._places: dict[int, tuple[Part, int]] | None = None
+        #: By index: which of the parts it is in, and at which place. Two lists of numbers, since
+        #: the collector would go through as many tuples again and again.
+        self._places: tuple[list[int], list[int]] | None = None
 
     def _make_part(self) -> None:
         first = self._first
@@ -185,6 +187,18 @@ class Receipts(Sequence[Receipt]):
 
     def __len__(self) -> int:
         return self._count
+
+    def __iter__(self) -> Iterator[Receipt]:
+        self._make_part()
+        common = self._level, self._durability_max, self._offered
+        if len(self._made) == 1:
+            (part,) = self._made
+            for place in range(self._count):
+                yield Receipt(part.outcome, part.partition, *common, place)
+            return
+        for number, place in zip(*self._found_places(), strict=True):
+            part = self._made[number]
+            yield Receipt(part.outcome, part.partition, *common, place)
 
     @overload
     def __getitem__(self, index: int) -> Receipt: ...
@@ -231,13 +245,17 @@ class Receipts(Sequence[Receipt]):
         self._make_part()
         if len(self._made) == 1:
             return self._made[0], index
+        numbers, places = self._found_places()
+        return self._made[numbers[index]], places[index]
+
+    def _found_places(self) -> tuple[list[int], list[int]]:
         if self._places is None:
-            self._places = {
-                number: (part, place)
-                for part in self._made
-                for place, number in enumerate(part.indices)
-            }
-        return self._places[index]
+            numbers, places = [0] * self._count, [0] * self._count
+            for number, part in enumerate(self._made):
+                for place, index in enumerate(part.indices):
+                    numbers[index], places[index] = number, place
+            self._places = numbers, places
+        return self._places
 
 
 def receipts_of(first: Receipt, count: int) -> Receipts:

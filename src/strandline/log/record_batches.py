@@ -17,6 +17,7 @@ from strandline.log.columns import (
 )
 from strandline.log.draft import load_batch, stored_schema
 from strandline.log.history import EventBody, Kept
+from strandline.log.stored_records import EventLists, StoredRecords
 from strandline.values import Partition, SourceMessage, ValueKind
 
 Pages: TypeAlias = Callable[[], Iterator[Sequence[Kept]]]
@@ -55,9 +56,31 @@ def page_batch(
     kind: ValueKind, partition: Partition, page: Sequence[Kept], schema: pa.Schema
 ) -> pa.RecordBatch:
     """Return a page of events or bytes as one record batch."""
+    if isinstance(page, StoredRecords):
+        lists = page.event_columns()
+        if lists is not None:
+            return pa.RecordBatch.from_arrays(_columns_of_lists(partition, lists), schema=schema)
+        page = [*page]
     own = own_columns(partition, page, [0] * len(page))
     columns = event_columns if kind is ValueKind.EVENT else bytes_columns
     return pa.RecordBatch.from_arrays([*own, *columns(page)], schema=schema)
+
+
+def _columns_of_lists(partition: Partition, lists: EventLists) -> "list[pa.Array]":
+    """Return the columns of RECORD_FIELDS and EVENT_SCHEMA."""
+    offsets, timestamps_us, keys, tenants, kinds, payloads, headers, occurred_at_us = lists
+    return [
+        pa.array([partition] * len(keys), pa.int32()),
+        pa.array(offsets, pa.int64()),
+        pa.array([0] * len(keys), pa.int32()),
+        pa.array(timestamps_us, pa.timestamp("us", "UTC")),
+        pa.array(keys, pa.string()),
+        pa.array(tenants, pa.string()),
+        pa.array(kinds, pa.string()),
+        pa.array(payloads, pa.string()),
+        pa.array(headers, pa.string()),
+        pa.array(occurred_at_us, pa.timestamp("us", "UTC")),
+    ]
 
 
 def batches_of_batches(partition: Partition, pages: Pages) -> RecordBatches:

@@ -2,58 +2,22 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from itertools import repeat
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from strandline.log.chain import Chain, link
 from strandline.log.columns import RecordBatches
 from strandline.log.decide import PartitionHead, decide, record_identities
-from strandline.log.draft import Draft, load
-from strandline.log.history import Body, History, Piece
+from strandline.log.history import History, Piece
 from strandline.log.ranges import ReadRange, check_range, count_within
 from strandline.log.record_batches import record_batches
 from strandline.log.store import AppendRequest, PartitionState, Placement
+from strandline.log.stored_records import PlacedDrafts, StoredRecord, StoredRecords
 from strandline.log.topic_table import TableTopic
-from strandline.values import Marks, Offset, Partition, Record, Segment, Tenant
+from strandline.values import Marks, Partition, Record, Segment
 
 _PAGE_RECORDS = 4096
 #: An Arrow string column holds at most 2 GiB.
 _PAGE_BYTES = 64 * 1024 * 1024
-
-
-class StoredRecord(NamedTuple):
-    """Implements Kept."""
-
-    offset: Offset
-    timestamp_us: int
-    key: str | None
-    tenant: Tenant | None
-    body: Body
-    size_bytes: int
-    #: The chain's value after this record; None in a topic without a proof.
-    value: bytes | None
-
-
-class PlacedDrafts(NamedTuple):
-    """The records that an append stores: drafts, the first offset, and shared fields."""
-
-    start: int
-    timestamp_us: int
-    tenant: Tenant | None
-    drafts: Sequence[Draft]
-    #: The chain's value after each record; None in a topic without a proof.
-    values: Sequence[bytes] | None
-
-    def records(self) -> list[StoredRecord]:
-        """Return each as a stored record."""
-        start, stamp, tenant, drafts, values = self
-        after: Iterable[bytes | None] = repeat(None, len(drafts)) if values is None else values
-        return [
-            StoredRecord(Offset(offset), stamp, key, tenant, body, size_bytes, value)
-            for offset, ((key, body, size_bytes), value) in enumerate(
-                zip(drafts, after, strict=True), start
-            )
-        ]
 
 
 class RecordList(Protocol):
@@ -64,7 +28,7 @@ class RecordList(Protocol):
         """Excludes appends and trims."""
 
     @property
-    def records(self) -> Sequence[StoredRecord]:
+    def records(self) -> StoredRecords:
         """The stored records, oldest first."""
 
     @property
@@ -130,13 +94,9 @@ class ListReads:
         return self.state(topic, partition).marks
 
     def read(self, topic: TableTopic[R], partition: int, wanted: ReadRange) -> Iterator[Record]:
-        name, number, kind = topic.topic.name, Partition(partition), topic.settings.value_kind
-        found = (
-            Record(name, number, offset, timestamp_us, key, tenant, load(kind, body, key))
-            for offset, timestamp_us, key, tenant, body, _, _ in _select(topic, partition, wanted)
-        )
-        # A page is taken as a whole, which costs less than record by record.
-        return found if wanted.records_max is None else iter([*found])
+        kind = topic.settings.value_kind
+        records = _select(topic, partition, wanted)
+        return records.load(topic.topic.name, Partition(partition), kind)
 
     def read_batches(
         self, topic: TableTopic[R], partition: int, wanted: ReadRange
@@ -194,18 +154,18 @@ def pages_within(
                 return
 
 
-def _select(topic: TableTopic[R], partition: int, wanted: ReadRange) -> Sequence[StoredRecord]:
+def _select(topic: TableTopic[R], partition: int, wanted: ReadRange) -> StoredRecords:
     found = topic.partitions[partition]
     with found.lock:
         marks, oldest, _ = found.state()
         stop = check_range(wanted, marks, oldest, topic.topic, partition)
         records = found.records[wanted.start - oldest : stop - oldest]
-    return records[: count_within((each.size_bytes for each in records), wanted.bytes_max)]
+    return records[: count_within(records.sizes(), wanted.bytes_max)]
 
 
-def _pages(records: Sequence[StoredRecord]) -> Iterator[Sequence[StoredRecord]]:
+def _pages(records: StoredRecords) -> Iterator[Sequence[StoredRecord]]:
     while records:
         page = records[:_PAGE_RECORDS]
-        page = page[: count_within((each.size_bytes for each in page), _PAGE_BYTES)]
+        page = page[: count_within(page.sizes(), _PAGE_BYTES)]
         yield page
         records = records[len(page) :]

@@ -13,8 +13,8 @@ import pyarrow as pa
 from strandline.log.draft import Draft
 from strandline.log.history import Body, EventBody
 from strandline.log.identities import Original
-from strandline.log.record_lists import StoredRecord
 from strandline.log.store import AppendRequest, Placement
+from strandline.log.stored_records import StoredRecord
 from strandline.values import REQUEST_RECORDS_MAX, Marks, Offset, Tenant
 
 MSGPACK: Final = "application/vnd.msgpack"

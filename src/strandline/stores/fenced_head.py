@@ -10,8 +10,9 @@ from strandline.log.identities import (
     check_same_count,
     passed_sequence,
 )
-from strandline.log.record_lists import StoredRecord, admit
+from strandline.log.record_lists import admit
 from strandline.log.store import AppendRequest, Placement
+from strandline.log.stored_records import StoredRecord
 from strandline.stores.append_queue import WaitingAppend
 from strandline.stores.frame_records import FrameIdentity
 from strandline.values import Offset, StrandlineError, Tenant

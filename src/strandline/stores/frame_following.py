@@ -8,7 +8,7 @@ from weakref import WeakSet
 from strandline.clock import Clock
 from strandline.locks import Signal
 from strandline.log.draft import load
-from strandline.log.record_lists import StoredRecord
+from strandline.log.stored_records import StoredRecord
 from strandline.stores.engine_topic import EngineTopic
 from strandline.values import Partition, Record, Topic, ValueKind
 

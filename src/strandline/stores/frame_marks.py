@@ -9,8 +9,8 @@ import msgspec
 from strandline.log.chain import Chain
 from strandline.log.history import History, Piece
 from strandline.log.ranges import ReadSpan
-from strandline.log.record_lists import StoredRecord
 from strandline.log.store import PartitionState
+from strandline.log.stored_records import StoredRecord
 from strandline.stores.engine_topic import EngineTopic
 from strandline.stores.fenced_head import EndOfFrames
 from strandline.values import CorruptError, Epoch, Marks, Offset, Partition, Segment

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from strandline.log.draft import load
 from strandline.log.ranges import ReadSpan
-from strandline.log.record_lists import StoredRecord
+from strandline.log.stored_records import StoredRecord
 from strandline.values import Partition, Record, Topic, ValueKind
 
 

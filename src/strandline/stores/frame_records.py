@@ -6,7 +6,7 @@ from typing import Final
 import msgspec
 
 from strandline.log.history import Body, EventBody
-from strandline.log.record_lists import StoredRecord
+from strandline.log.stored_records import StoredRecord
 from strandline.values import Offset, Tenant, ValueKind
 
 _NO_HEADERS: Final = b"{}"

@@ -7,11 +7,12 @@ from typing import Final, TypeAlias
 from strandline.clock import Clock, SystemClock
 from strandline.log.chain import Chain
 from strandline.log.claims import ConsumerPlace, LocalClaim, LocalClaims
+from strandline.log.draft_columns import size_of
 from strandline.log.erased import size_of_tombstone, tombstone
 from strandline.log.identities import Identities, IdentityState
 from strandline.log.moved import check_unused
 from strandline.log.open_state import OpenState, closed_log
-from strandline.log.record_lists import ListReads, StoredRecord, admit
+from strandline.log.record_lists import ListReads, place
 from strandline.log.settled import Settled
 from strandline.log.store import (
     AppendRequest,
@@ -23,6 +24,7 @@ from strandline.log.store import (
     Trimmed,
     dropped,
 )
+from strandline.log.stored_records import StoredRecords
 from strandline.log.topic_table import TableTopic, TopicTable
 from strandline.log.watches import Watches
 from strandline.values import (
@@ -39,21 +41,24 @@ from strandline.values import (
 
 
 class MemoryPartition:
-    """A list of records, and a lock. Implements RecordList and PartitionHead."""
+    """Records, and a lock. Implements RecordList and PartitionHead."""
 
     def __init__(self, chain: Chain, epoch: Epoch, *, is_proved: bool) -> None:
         self.chain = chain
         self.lock: Final = threading.Lock()
-        # Invariant: the record at index i has the offset oldest + i, and low <= oldest.
-        self.records: list[StoredRecord] = []
+        # Invariant: low <= oldest.
+        self.records = StoredRecords(0)
         self.anchor = chain.origin if is_proved else None
         self.low: int = 0
-        self.oldest: int = 0
         self.last_us: int = 0
         self.size_bytes: int = 0
         self._epochs = (epoch,)
         self._identities = Identities()
         self.end: StrandlineError | None = None
+
+    @property
+    def oldest(self) -> int:
+        return self.records.start
 
     @property
     def next(self) -> int:
@@ -76,11 +81,11 @@ class MemoryPartition:
     def add(self, request: AppendRequest, now_us: int) -> Placement:
         self.check_usable()
         value = self.records[-1].value if self.records else self.anchor
-        placement, records = admit(self, request, now_us, self.chain, value)
-        for record in records:
-            self.size_bytes += record.size_bytes
-            self.last_us = record.timestamp_us
-        self.records += records
+        placement, placed = place(self, request, now_us, self.chain, value)
+        if placed.drafts:
+            self.size_bytes += size_of(placed.drafts)
+            self.last_us = placed.timestamp_us
+            self.records.add(placed)
         return placement
 
     def release(self, before: int) -> None:
@@ -88,26 +93,25 @@ class MemoryPartition:
         gone = self.records[: max(0, before - self.oldest)]
         if gone:
             self.anchor = gone[-1].value
-            self.size_bytes -= sum(record.size_bytes for record in gone)
-            del self.records[: len(gone)]
-            self.oldest += len(gone)
+            self.size_bytes -= sum(gone.sizes())
+            self.records.remove(len(gone))
 
     def erase(self, kind: ValueKind, key: str, *, dry_run: bool) -> int:
         """Replace the records of a key with tombstones; return how many there are."""
-        found = [at for at, record in enumerate(self.records) if record.key == key]
+        found = [at for at, known in enumerate(self.records.keys()) if known == key]
         for at in () if dry_run else found:
             old = self.records[at]
             digest = None if old.value is None else self.chain.digest_kept(old)
             body = tombstone(kind, digest)
             size = size_of_tombstone(body)
-            self.records[at] = old._replace(key=None, body=body, size_bytes=size)
+            self.records.replace(at, old._replace(key=None, body=body, size_bytes=size))
             self.size_bytes += size - old.size_bytes
         return len(found)
 
     def begin(self, start: int, anchor: bytes | None, identities: Identities) -> None:
         """Begin at an offset, without records."""
         check_unused(self.next)
-        self.low = self.oldest = start
+        self.low, self.records = start, StoredRecords(start)
         self.anchor = anchor if self.anchor is not None else None
         self._identities = identities
 

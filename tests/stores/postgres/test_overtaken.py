@@ -7,7 +7,7 @@ import pytest
 
 import strandline as sl
 from strandline.log.history import Piece
-from strandline.log.record_lists import StoredRecord
+from strandline.log.stored_records import StoredRecord
 from tests.stores.postgres.server import PostgresServer
 
 pytestmark = pytest.mark.slow

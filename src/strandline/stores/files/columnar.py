@@ -4,13 +4,13 @@ from array import array
 from collections.abc import Sequence
 from itertools import pairwise
 from struct import Struct
-from typing import Literal, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 import pyarrow as pa
 
 from strandline._core import IS_COMPILED
 from strandline.log.draft import Draft
-from strandline.log.draft_columns import EventColumns, event_arrays
+from strandline.log.draft_columns import EventColumns, EventDrafts, event_arrays
 from strandline.stores.files.frame import (
     FRAME_BYTES_MAX,
     IS_LZ4,
@@ -18,6 +18,11 @@ from strandline.stores.files.frame import (
     IS_ZSTD,
 )
 from strandline.values import InvalidError, Tenant, ValueKind
+
+if TYPE_CHECKING or IS_COMPILED:
+    from strandline._core.core import encode_columns
+else:
+    encode_columns = None
 
 Compression = Literal["zstd", "lz4"]
 
@@ -67,6 +72,10 @@ def encode_drafts(
     kind: ValueKind, drafts: Sequence[Draft], compression: Compression | None
 ) -> tuple[int, bytes]:
     """Return the flags and the body of a frame with the records of one append."""
+    if isinstance(drafts, EventDrafts):
+        message = encode_columns(drafts.events)
+        if message is not NotImplemented:
+            return _body(pa.py_buffer(message), 0, compression)
     if isinstance(drafts, EventColumns):
         if drafts.message is not None:
             return _body(drafts.message, 0, compression)

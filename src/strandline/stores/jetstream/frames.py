@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from strandline.log.record_lists import StoredRecord
+from strandline.log.stored_records import StoredRecord
 from strandline.stores.frame_records import FrameIdentity, FrameRecord, stored_records
 from strandline.stores.jetstream.streams import StoredMessage
 from strandline.values import CorruptError, ValueKind

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from strandline.log.record_lists import StoredRecord
+from strandline.log.stored_records import StoredRecord
 from strandline.stores.frame_pages import FramePages
 from strandline.stores.jetstream.frames import MessageFrame, decode_frame
 from strandline.stores.jetstream.partition import JetStreamPartition, StreamHead

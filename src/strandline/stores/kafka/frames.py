@@ -6,7 +6,7 @@ import msgspec
 from confluent_kafka import Message
 
 from strandline.log.identities import IdentityState
-from strandline.log.record_lists import StoredRecord
+from strandline.log.stored_records import StoredRecord
 from strandline.stores.frame_marks import FrameMarks
 from strandline.stores.frame_records import FrameIdentity, FrameRecord, stored_records
 from strandline.values import CorruptError, ValueKind

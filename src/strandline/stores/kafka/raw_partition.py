@@ -8,8 +8,8 @@ from uuid import uuid5
 from confluent_kafka import Message as KafkaMessage
 
 from strandline.log.ranges import ReadRange, check_range, count_within
-from strandline.log.record_lists import StoredRecord
 from strandline.log.store import PartitionState
+from strandline.log.stored_records import StoredRecord
 from strandline.stores.kafka.clients import KafkaClients
 from strandline.stores.kafka.errors import GoneError, MissingError, StaleError
 from strandline.stores.kafka.fetching import MessagePlace

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from strandline.log.record_lists import StoredRecord
+from strandline.log.stored_records import StoredRecord
 from strandline.stores.frame_pages import FramePages
 from strandline.stores.kafka.errors import GoneError
 from strandline.stores.kafka.frames import PartitionEnd, PlacedFrame

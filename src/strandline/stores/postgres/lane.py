@@ -12,8 +12,9 @@ import psycopg
 from strandline.log.chain import Chain
 from strandline.log.draft_columns import size_of
 from strandline.log.open_state import closed_log
-from strandline.log.record_lists import PlacedDrafts, place
+from strandline.log.record_lists import place
 from strandline.log.store import AppendRequest, Placement, dropped
+from strandline.log.stored_records import PlacedDrafts
 from strandline.stores.closing import close_each
 from strandline.stores.postgres.database import Connection, EndListener, PostgresDatabase
 from strandline.stores.postgres.decided import Decided, LaneOutcome, NotStoredError

@@ -8,8 +8,8 @@ from strandline.log.draft import load
 from strandline.log.draft_columns import event_columns
 from strandline.log.history import Body, EventBody
 from strandline.log.ranges import ReadSpan, count_within
-from strandline.log.record_lists import PlacedDrafts, StoredRecord
 from strandline.log.store import dropped
+from strandline.log.stored_records import PlacedDrafts, StoredRecord
 from strandline.stores.postgres.database import Connection, PostgresDatabase
 from strandline.stores.postgres.partition_head import load_partition
 from strandline.stores.postgres.topics import PostgresTopic

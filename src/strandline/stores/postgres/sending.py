@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from struct import Struct
 from typing import Final
 
-from strandline.log.record_lists import PlacedDrafts
+from strandline.log.stored_records import PlacedDrafts
 from strandline.stores.postgres.arrays import (
     ByteaArray,
     EncodedArray,

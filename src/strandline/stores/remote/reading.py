@@ -7,7 +7,8 @@ from strandline.log.chain import Chain
 from strandline.log.draft import load
 from strandline.log.history import Damage, History, Piece
 from strandline.log.ranges import ReadRange
-from strandline.log.record_lists import StoredRecord, pages_within
+from strandline.log.record_lists import pages_within
+from strandline.log.stored_records import StoredRecord
 from strandline.stores.remote.connection import RemoteConnection
 from strandline.stores.remote.topics import RemoteTopic
 from strandline.values import (
