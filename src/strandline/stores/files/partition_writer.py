@@ -383,6 +383,7 @@ class PartitionWriter:
         contents = frozen.chunks if len(frozen.chunks) == 1 else gathered(frozen.chunks)
         start = at = self._end.position
         _, boot, epoch, segment, _, first, _, low, _, _, _ = self._end
+        number, size_bytes = owned.manifest.generation, frozen.size_bytes
         about = (frozen.position, frozen.next, frozen.last_us, low, frozen.crc, self._pid)
         # Until all is written, the head and the identities are ahead of the files.
         self._is_stale = True
@@ -392,10 +393,7 @@ class PartitionWriter:
             for content in contents:
                 io.pwrite(owned.segment.fd, content, at)
                 at += len(content)
-            self._end = end = _new(
-                End,
-                (owned.manifest.generation, boot, epoch, segment, *about, frozen.size_bytes),
-            )
+            self._end = end = _new(End, (number, boot, epoch, segment, *about, size_bytes))
             self._end_raw = raw = pack_end(self._seed, end)
             io.pwrite(owned.tail.fd, raw, 0)
         except OSError as error:
@@ -456,9 +454,7 @@ class PartitionWriter:
 
     def make_durable(self) -> None:
         """Sync what is written, by any process."""
-        owned = self._owned
-        assert owned is not None
-        self.syncing.sync_to(owned.manifest, self._end)
+        self.syncing.sync_to(self.manifest, self._end)
 
     def keep_identities(self) -> None:
         """Store a snapshot of the identities, so that older frames may be removed.
