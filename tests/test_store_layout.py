@@ -34,6 +34,7 @@ OBJECT_STORES = (
     PACKAGE / "tiering" / "object_store.py",
     PACKAGE / "spark" / "file_systems.py",
     PACKAGE / "spark" / "jobs" / "backfilling.py",
+    PACKAGE / "spark" / "jobs" / "kept_terms.py",
 )
 
 #: What a file has to contain before it is worth parsing.

@@ -414,6 +414,7 @@ CALLS: dict[str, Callable[[World], Call]] = {
     "load_snapshot": lambda w: _call(sl.load_snapshot, path=w.saved, view=Saved()),
     # Tiering.
     "SegmentCatalogue": lambda w: _call(tiering.SegmentCatalogue, log=w.log, partitions=1),
+    "SegmentCatalogue.check_is_of": lambda w: _call(w.catalogue.check_is_of, log=w.log),
     "SegmentCatalogue.close": lambda w: _call(w.catalogue.close, save=False),
     "SegmentCatalogue.committed": lambda w: _call(w.catalogue.committed, partition=0),
     "SegmentCatalogue.follow_all": lambda w: _call(w.catalogue.follow_all, timeout_s=5),

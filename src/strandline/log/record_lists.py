@@ -28,8 +28,8 @@ class RecordList(Protocol):
         """Excludes appends and trims."""
 
     @property
-    def records(self) -> StoredRecords:
-        """The stored records, oldest first."""
+    def records(self) -> Sequence[StoredRecord]:
+        """The stored records, oldest first. `StoredRecords` costs least."""
 
     @property
     def size_bytes(self) -> int:
@@ -159,7 +159,9 @@ def _select(topic: TableTopic[R], partition: int, wanted: ReadRange) -> StoredRe
     with found.lock:
         marks, oldest, _ = found.state()
         stop = check_range(wanted, marks, oldest, topic.topic, partition)
-        records = found.records[wanted.start - oldest : stop - oldest]
+        records = StoredRecords.of(
+            wanted.start, found.records[wanted.start - oldest : stop - oldest]
+        )
     return records[: count_within(records.sizes(), wanted.bytes_max)]
 
 

@@ -97,6 +97,11 @@ class StoredRecords(Sequence[StoredRecord]):
         # is added before its events are: one that is left without them does no harm.
         self._runs = list(runs)
 
+    @classmethod
+    def of(cls, start: int, records: Sequence[StoredRecord]) -> "StoredRecords":
+        """Return these records, the first of which has the offset `start`."""
+        return records if isinstance(records, cls) else cls(start, [*records])
+
     def add(self, placed: PlacedDrafts) -> None:
         """Add what follows on the last."""
         drafts = placed.drafts
