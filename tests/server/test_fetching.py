@@ -425,3 +425,79 @@ def test_what_a_lost_answer_held_is_delivered_at_once_and_not_counted(
         return seen
 
     assert asyncio.run(scenario()) == [(0, 1), (1, 1), (2, 1)]
+
+
+# --- leases of a group ---
+
+
+def test_a_group_delivers_again_what_a_client_has_not_settled_in_time(
+    serve: Callable[..., Served], topic: str
+) -> None:
+    """A client that has died, and started again under its name, gets what it had, in order."""
+    clock = FakeClock()
+    log = memory_log(clock=clock)
+    fill(log, topic, 3)
+    body = {"kind": "group", "member": "a", "lease_s": 30}
+    with serve(log).client() as http:
+        first = _all(http, topic, 3, **body)
+        log.append(topic, Event("work", 3))
+        clock.advance(20)
+        # The client lives: it goes on asking, and acks one of them.
+        later = _all(http, topic, 1, **body)
+        acked = settle(http, topic, "ack", leases(first[1:2]))
+        clock.advance(20)
+        again = _all(http, topic, 2, **body)
+        late = settle(http, topic, "ack", leases(first))
+        log.append(topic, Event("work", 4))
+        rest = _all(http, topic, 1, **body)
+        results = settle(http, topic, "ack", leases([*again, *later, *rest]))
+        (lag,) = http.get(f"/v1/topics/{topic}/consumers/crew").json()["consumers"]
+
+    assert (payloads(first), payloads(later), acked) == ([0, 1, 2], [3], ["ok"])
+    assert [(each["record"]["payload"], each["count"]) for each in again] == [(0, 2), (2, 2)]
+    assert late == ["lost", "ok", "lost"]
+    assert (payloads(rest), results) == ([4], ["ok"] * 4)
+    assert (lag["cursor"], lag["lag"]) == (5, 0)
+    log.close()
+
+
+def test_a_lease_of_a_group_is_prolonged(serve: Callable[..., Served], topic: str) -> None:
+    clock = FakeClock()
+    log = memory_log(clock=clock)
+    fill(log, topic, 2)
+    body = {"kind": "group", "member": "a", "lease_s": 30}
+    with serve(log).client() as http:
+        kept, silent = _all(http, topic, 2, **body)
+        assert settle(http, topic, "extend", [kept["lease"]], lease_s=100) == ["ok"]
+        clock.advance(20)
+        assert fetch(http, topic, **body) == []
+        clock.advance(20)
+        again = _all(http, topic, 1, **body)
+        results = settle(http, topic, "ack", leases([kept, silent, *again]))
+
+    assert payloads(again) == [1]
+    assert results == ["ok", "lost", "ok"]
+    log.close()
+
+
+def test_a_record_of_a_group_whose_leases_all_end_is_dead_lettered(
+    serve: Callable[..., Served], topic: str
+) -> None:
+    clock = FakeClock()
+    log = memory_log(clock=clock)
+    fill(log, topic, 1)
+    body = {"kind": "group", "member": "a", "lease_s": 30, "deliveries_max": 2}
+    with serve(log).client() as http:
+        counts = [each["count"] for each in _all(http, topic, 1, **body)]
+        clock.advance(20)
+        assert fetch(http, topic, **body) == []
+        clock.advance(20)
+        counts += [each["count"] for each in _all(http, topic, 1, **body)]
+        for _ in range(2):
+            clock.advance(20)
+            assert fetch(http, topic, **body) == []
+        letters = http.get(f"/v1/topics/{topic}/dead-letters").json()
+
+    assert counts == [1, 2]
+    assert "lease" in str(letters)
+    log.close()

@@ -3,21 +3,28 @@
 import base64
 import binascii
 import contextlib
+import math
 from collections.abc import Iterable
 from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
+from strandline.clock import Clock
+from strandline.log.off_loop import in_thread
 from strandline.subscriptions import Consumer, Delivery, SharedConsumer
 from strandline.subscriptions.consumer_name import ConsumerName
 from strandline.subscriptions.orphaned_leases import member_id
 from strandline.values import (
+    ConflictError,
     InvalidError,
+    LeaseLostError,
     StrandlineError,
+    UnavailableError,
 )
 
 HELD_MAX: Final = 10_000
 """How many deliveries a member has at most that are not settled."""
+LEASE_ENDED: Final = "its lease has ended, and it was not settled"
 
 Leased = tuple[str, Delivery]
 """A delivery under its lease."""
@@ -44,14 +51,29 @@ class LeaseToken(msgspec.Struct, array_like=True):
 
 
 class ClientMember:
-    """One member, and what it was delivered. See design 0100."""
+    """One member: what it was delivered, and until when.
 
-    def __init__(self, terms: MemberTerms, consumer: Consumer | SharedConsumer) -> None:
+    The log keeps the leases of a work queue. Those of a group are kept here, since its members
+    hold partitions, and the server renews that for as long as a client asks. See design 0100.
+    """
+
+    def __init__(
+        self, terms: MemberTerms, consumer: Consumer | SharedConsumer, clock: Clock
+    ) -> None:
         self.terms = terms
         self.consumer = consumer
+        self._clock = clock
         self.held: dict[str, Delivery] = {}
         self.acked: dict[str, None] = {}
         self._leases: dict[tuple[str, int, int], str] = {}
+        #: Of a group: when each lease ends; and a time before which none does.
+        self._ends: dict[str, float] = {}
+        self.none_ends_before: float = math.inf
+
+    @property
+    def is_group(self) -> bool:
+        """Whether it is a member of a group."""
+        return isinstance(self.consumer, Consumer)
 
     @property
     def id(self) -> str:
@@ -70,10 +92,20 @@ class ClientMember:
                 self.drop(before)
             self.held[lease] = each
             self._leases[_place(each)] = lease
-        while len(self.held) > HELD_MAX:
+            self.prolong(lease, self.terms.lease_s)
+        while len(self.held) > HELD_MAX and not self.is_group:
             # It has run out, or is settled by what its lease says.
             self.drop(next(iter(self.held)))
         return leased
+
+    def room_for(self, limit: int) -> int:
+        """Return how many of so many deliveries it may have; UnavailableError if none."""
+        room = HELD_MAX - len(self.held) if self.is_group else limit
+        if room <= 0:
+            raise UnavailableError(
+                "too many records are outstanding, ack the first of them", outstanding=HELD_MAX
+            )
+        return min(limit, room)
 
     def knows(self, lease: str) -> bool:
         """Whether the lease is of this member, and no later one is."""
@@ -81,6 +113,7 @@ class ClientMember:
 
     def drop(self, lease: str) -> None:
         """Hold a delivery no more."""
+        self._ends.pop(lease, None)
         delivery = self.held.pop(lease, None)
         if delivery is not None:
             self._leases.pop(_place(delivery), None)
@@ -92,6 +125,40 @@ class ClientMember:
             self.acked[each] = None
         while len(self.acked) > HELD_MAX:
             del self.acked[next(iter(self.acked))]
+
+    def prolong(self, lease: str, lease_s: float) -> None:
+        """Let a lease end so long from now."""
+        if self.is_group and lease in self.held:
+            ends_at = self._clock.monotonic() + lease_s
+            self._ends[lease] = ends_at
+            self.none_ends_before = min(self.none_ends_before, ends_at)
+
+    def is_silent(self, used_at: float) -> bool:
+        """Whether it may be closed, if no client has asked since then."""
+        last = max((used_at + self.terms.lease_s, *tuple(self._ends.values())))
+        return self._clock.monotonic() > last
+
+    async def end_leases(self) -> None:
+        """Have what was not settled in time delivered again, before anything later."""
+        now = self._clock.monotonic()
+        if now < self.none_ends_before:
+            return
+        # Atomic: a thread that settles drops some meanwhile.
+        ends = tuple(self._ends.items())
+        ended = [lease for lease, at in ends if at <= now]
+        if ended:
+            await in_thread(self._deliver_again, ended)
+        self.none_ends_before = min(tuple(self._ends.values()), default=math.inf)
+
+    def _deliver_again(self, ended: Iterable[str]) -> None:
+        for lease in ended:
+            if (delivery := self.held.get(lease)) is None:
+                continue
+            assert isinstance(self.consumer, Consumer)
+            # Settled meanwhile, or of a partition that another member has by now.
+            with contextlib.suppress(ConflictError, LeaseLostError, InvalidError):
+                self.consumer.nack(delivery, reason=LEASE_ENDED)
+            self.drop(lease)
 
     def put_back(self, unsent: Iterable[Leased]) -> None:
         """Have deliveries that no client has seen delivered again, uncounted. Blocks."""

@@ -74,8 +74,7 @@ class FetchLine:
     @property
     def is_silent(self) -> bool:
         """Whether no client has asked for the time of a lease."""
-        silent_s = self._clock.monotonic() - self.used_at
-        return self._serving is None and silent_s > self.member.terms.lease_s
+        return self._serving is None and self.member.is_silent(self.used_at)
 
     def enter(self, limit: int, bytes_max: int, wait_s: float) -> Fetch:
         """Ask for deliveries: found is what there is once there is one, or after `wait_s`."""
@@ -125,6 +124,7 @@ class FetchLine:
             unsent, self._unsent = self._unsent, []
             if unsent:
                 await in_thread(self.member.put_back, unsent)
+            await self.member.end_leases()
             if self._waiting:
                 self._hand_out(*await self._look())
 
@@ -132,14 +132,15 @@ class FetchLine:
         """Return what the first in line gets, and whether the look came to its end."""
         now, waiting = self._clock.monotonic(), self._waiting
         first = waiting[0]
-        until = min(each.deadline for each in waiting)
+        until = min(self.member.none_ends_before, *(each.deadline for each in waiting))
         wait_s = 0.0 if any(each.is_new for each in waiting[1:]) else max(0.0, until - now)
         for each in waiting:
             each.is_new = False
+        limit = self.member.room_for(first.limit)
         consumer = self.member.consumer
         if not wait_s:
-            return await fetched(consumer, first.limit, first.bytes_max, 0), True
-        self._pause = asyncio.ensure_future(fetched(consumer, first.limit, first.bytes_max, wait_s))
+            return await fetched(consumer, limit, first.bytes_max, 0), True
+        self._pause = asyncio.ensure_future(fetched(consumer, limit, first.bytes_max, wait_s))
         try:
             await asyncio.wait({self._pause})
             if not self._pause.cancelled():

@@ -85,10 +85,11 @@ class ExtendBody(msgspec.Struct, forbid_unknown_fields=True):
 async def fetch_consumer(call: Call) -> Response:
     """Fetch records as a member of a work queue or a group, each with a lease.
 
-    A record that is not settled before its lease ends goes to another member. One that was
-    delivered `deliveries_max` times is dead-lettered. Clients of the same name and options are
-    served in the order they came. A connection that is closed ends the wait, and what its
-    answer held is put back if that was not sent. 503 while members of the other kind are open.
+    A record that is not settled before its lease ends is delivered again: of a queue to any
+    member, of a group before later records of its partition. One that was delivered
+    `deliveries_max` times is dead-lettered. Clients of the same name and options are served in
+    the order they came. A connection that is closed ends the wait, and what its answer held is
+    put back if that was not sent. 503 while members of the other kind are open.
     """
     topic, name = await call.topic(), check_consumer_name(call.path("consumer"))
     given = _checked(await call.json(FetchBody))
@@ -145,7 +146,7 @@ async def nack_consumer(call: Call) -> Response:
     answers={JSON: LeaseResults},
 )
 async def extend_consumer(call: Call) -> Response:
-    """Prolong leases; of a group, the member's own time."""
+    """Prolong leases, counted from now. A member of a group has its partitions until they end."""
     given = await call.json(ExtendBody)
     _check_lease(given.lease_s)
     return await _settled(call, given.leases, extending(given.lease_s))

@@ -42,9 +42,9 @@ class LeaseResults(msgspec.Struct):
 class Members:
     """All members of the server's clients. For one event loop.
 
-    A member of which no client has asked for the time of its lease is closed: a group gives
-    its partitions to others then. Leases of work queues run out by themselves, and outlive the
-    server: they are settled by what they say, also after a restart.
+    A member of which no client has asked for the time of its lease is closed, once its leases
+    have ended: a group gives its partitions to others then. Leases of work queues run out by
+    themselves, and outlive the server: they are settled by what they say, also after a restart.
     """
 
     def __init__(self, log: Log) -> None:
@@ -65,7 +65,7 @@ class Members:
                         503, "the server has too many members open", {"retry-after": "5"}
                     )
                 consumer = await in_thread(self._opened, terms)
-                found = FetchLine(ClientMember(terms, consumer), self._clock)
+                found = FetchLine(ClientMember(terms, consumer, self._clock), self._clock)
                 self._open[terms] = found
             found.used_at = self._clock.monotonic()
         self._look_later()
@@ -140,8 +140,8 @@ class LeaseAction(NamedTuple):
     of_orphan: Callable[[OrphanedLeases, Record, int], object]
     of_all: Callable[[Consumer | SharedConsumer, list[Delivery]], object] | None = None
     """All of a member at once, at the cost of one; raises if one of them is lost. For acks."""
-    ends: bool = True
-    """Whether the lease is none any more then."""
+    prolonged_s: float | None = None
+    """How long the lease lasts from then on; None if it ends."""
 
 
 def _settle_held(
@@ -167,8 +167,10 @@ def _settle_held(
             results[each] = LeaseResult(each, status)
             if act.of_all is not None:
                 member.note_acked([each])
-            elif act.ends:
+            elif act.prolonged_s is None:
                 member.drop(each)
+            else:
+                member.prolong(each, act.prolonged_s)
     settled = "it is settled already"
     return {each: LeaseResult(each, "lost", settled) for each in leases} | results
 
@@ -197,7 +199,7 @@ def nacking(delay_s: float, reason: str) -> LeaseAction:
 
 
 def extending(lease_s: float) -> LeaseAction:
-    """Return the action that prolongs; a member of a group lives on by being asked."""
+    """Return the action that prolongs."""
 
     def one(consumer: Consumer | SharedConsumer, delivery: Delivery) -> LeaseStatus:
         if isinstance(consumer, SharedConsumer):
@@ -208,5 +210,5 @@ def extending(lease_s: float) -> LeaseAction:
     return LeaseAction(
         one,
         lambda orphaned, record, count: orphaned.extend(record, count, lease_s),
-        ends=False,
+        prolonged_s=lease_s,
     )
