@@ -163,6 +163,36 @@ def test_a_query_that_is_not_utf8_is_refused(
     assert values_in(shared_log, topic) == []
 
 
+@pytest.mark.parametrize(
+    "text", [rb'"\ud800"', rb'"\udc00"', rb'"\ud800 and more"', rb'"\ud800\ud800"']
+)
+def test_an_unpaired_surrogate_is_named(
+    http: httpx2.Client, shared_log: Log, topic: str, text: bytes
+) -> None:
+    shared_log.create_topic(topic)
+    one = b'{"kind":"a","payload":%b}' % text
+
+    answers = [append(http, topic, content=body) for body in (one, b"[%b]" % one)]
+    created = http.put(f"/v1/topics/{topic}-b", content=b'{"metadata":{"a":%b}}' % text)
+
+    assert [each.status_code for each in (*answers, created)] == [400, 400, 400]
+    for each in (*answers, created):
+        assert "unpaired surrogate" in each.text
+
+
+@pytest.mark.parametrize("text", [rb'"\\ud800"', rb'"\ud83d\ude00"'])
+def test_what_is_no_unpaired_surrogate_is_appended(
+    http: httpx2.Client, shared_log: Log, topic: str, text: bytes
+) -> None:
+    shared_log.create_topic(topic)
+
+    whole = append(http, topic, content=b'{"kind":"a","payload":%b}' % text)
+    cut = append(http, topic, content=b'{"kind":"a","payload":%b' % text)
+
+    assert whole.status_code == 201
+    assert (cut.status_code, "surrogate" in cut.text) == (400, False)
+
+
 def test_arrow_streams_are_appended_batch_by_batch(
     http: httpx2.Client, shared_log: Log, topic: str
 ) -> None:

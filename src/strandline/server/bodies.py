@@ -15,6 +15,7 @@ from strandline.server.endpoint import ARROW, JSON, NDJSON, OCTETS
 from strandline.server.problems import RequestError
 from strandline.values import RECORD_BYTES_MAX, REQUEST_RECORDS_MAX, Event, InvalidError, ValueKind
 from strandline.values.arrow_input import read_arrow
+from strandline.values.unreadable_json import why_unreadable
 
 CLOUD_EVENT: Final = "application/cloudevents+json"
 CLOUD_EVENTS: Final = "application/cloudevents-batch+json"
@@ -94,7 +95,8 @@ def values_of(
     try:
         found = _from_text(body, headers, media, kind)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise InvalidError("this body cannot be read", reason=str(error)) from None
+        reason = why_unreadable(error, body)
+        raise InvalidError("this body cannot be read", reason=reason) from None
     if found is None and media == OCTETS and kind is ValueKind.BYTES:
         found = Values([body])
     if found is not None:

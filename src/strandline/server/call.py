@@ -19,6 +19,7 @@ from strandline.server.problems import RequestError
 from strandline.server.resume import Epochs
 from strandline.server.settings import ServerSettings
 from strandline.values import InvalidError, Topic
+from strandline.values.unreadable_json import why_unreadable
 
 if TYPE_CHECKING:
     from strandline.durable_streams import StreamTable
@@ -190,7 +191,8 @@ def decoded(decode: Callable[[bytes], StructT], body: bytes) -> StructT:
     try:
         return decode(body)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise InvalidError("this body is not as /openapi.json says", reason=str(error)) from None
+        reason = why_unreadable(error, body)
+        raise InvalidError("this body is not as /openapi.json says", reason=reason) from None
 
 
 def too_large(bytes_max: int) -> RequestError:
