@@ -217,6 +217,27 @@ def test_a_token_of_a_tenant_registers_nothing_in_another_scope(
     assert log.topics() == []
 
 
+def test_a_token_of_a_tenant_adds_no_version_that_others_do_not_see(
+    log: Log, switchboard: Switchboard
+) -> None:
+    """Later versions of all schemas are in one topic, which is no tenant's."""
+    url = switchboard.serve(log, ServerSettings(needs_token=True))
+    scopes = ["read", "append", "consume", "admin"]
+    own, every = (TokenTable(log).create(scopes, tenant=each)[0] for each in ("acme", None))
+    log.scope("acme").register("orders", SCHEMA)
+    second = SCHEMA.append(pa.field("name", pa.string()))
+
+    with Log(RemoteStore(url, token=own)) as remote:
+        with pytest.raises(InvalidError, match="token without a tenant"):
+            remote.scope("acme").evolve("orders", second)
+        assert remote.scope("acme").topic("orders").versions == (SCHEMA,)
+    with Log(RemoteStore(url, token=every)) as remote:
+        remote.scope("acme").evolve("orders", second)
+
+    assert log.scope("acme").topic("orders").versions == (SCHEMA, second)
+    assert log.topics(tenant="acme", internal=True) == []
+
+
 def test_doctor_looks_at_a_server_with_the_rights_of_a_token(
     log: Log, switchboard: Switchboard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
