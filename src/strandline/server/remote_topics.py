@@ -101,7 +101,7 @@ class RemoteTopics:
         is_internal = name.startswith(RESERVED_PREFIX)
         caller.check(TokenScope.CONSUME if is_internal else TokenScope.ADMIN)
         if name == SCHEMAS_TOPIC and caller.tenant is not None:
-            # It would be the tenant's own, which nobody else reads.
+            # It would be the tenant's own, which no other token reads.
             raise RequestError(403, "a schema is evolved with a token without a tenant")
         if name == TOKENS_TOPIC and not _is_operator(caller):
             raise RequestError(403, "tokens are made by those who have every scope")

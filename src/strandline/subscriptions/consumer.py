@@ -305,7 +305,7 @@ class Consumer(Stream[Delivery]):
         self._counting.hand_back(handled)
 
     def _put_back(self, unseen: Iterable[Record | Delivery]) -> None:
-        """Have records delivered again whose delivery nobody has seen, uncounted."""
+        """Have records delivered again that no caller has seen, uncounted."""
         for each in unseen:
             record = record_of(each)
             if self._redriven.holds(record):

@@ -370,7 +370,7 @@ class Outstanding:
         return True
 
     def put_back(self, offset: int) -> bool:
-        """Uncount a delivery that nobody has seen; False if the record waits, or is settled."""
+        """Uncount a delivery that no caller has seen; False if the record waits, or is settled."""
         if offset in self._delayed or offset not in self._delivered:
             return False
         self._delayed.add(offset)

@@ -144,7 +144,7 @@ class Redriven:
             return False
 
     def put_back(self, record: Record) -> None:
-        """Have a record delivered again whose delivery nobody has seen, uncounted."""
+        """Have a record delivered again that no caller has seen, uncounted."""
         with self._lock:
             self._the_reader()._put_back([self._last(record).record])  # noqa: SLF001 - Its class's.
             self._look_at = _AT_ONCE

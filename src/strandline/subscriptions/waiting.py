@@ -217,7 +217,7 @@ class Waiting:
             self._counting.note(partition)
 
     def put_back(self, outstanding: Outstanding, record: Record) -> None:
-        """Have a record delivered again whose delivery nobody has seen."""
+        """Have a record delivered again that no caller has seen."""
         with self._lock:
             if outstanding.put_back(record.offset):
                 self._heap.add(Due(_AT_ONCE, record.partition, record.offset))
