@@ -170,6 +170,16 @@ def test_an_argument_without_a_kind_option_is_a_whole_event(folder: Path) -> Non
     ]
 
 
+@pytest.mark.parametrize("more", [("--kind", "a"), ()])
+def test_an_unpaired_surrogate_in_an_argument_is_named(folder: Path, more: tuple[str, ...]) -> None:
+    ran("create", "orders")
+    text = r'"\ud800"' if more else r'{"kind":"a","payload":"\ud800"}'
+
+    done = run("append", "orders", text, *more)
+
+    assert (done.code, "unpaired surrogate" in " ".join(done.stderr.split())) == (2, True)
+
+
 def test_a_typed_topic_takes_rows_that_fit_its_schema_and_no_others(folder: Path) -> None:
     schema = pa.schema([pa.field("id", pa.int32(), nullable=False), pa.field("x", pa.float32())])
     with sl.open("file:.strandline/events") as log:

@@ -1,6 +1,7 @@
 """Appending over HTTP."""
 
 import io
+import json
 from datetime import UTC, datetime
 from typing import Any
 
@@ -9,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from strandline.log import Log
-from strandline.values import Event
+from strandline.values import Event, ValueKind
 
 ARROW = {"content-type": "application/vnd.apache.arrow.stream"}
 
@@ -101,6 +102,95 @@ def test_bytes_are_appended_raw_or_in_base64(
         ("k", b"\x00\xff"),
         ("j", b"\x01\x02"),
     ]
+
+
+CLOUD: Any = {"specversion": "1.0", "id": "1", "source": "s", "type": "a"}
+
+
+def cloud(**more: str) -> bytes:
+    return json.dumps({**CLOUD, **more}).encode()
+
+
+EVENT_ROW: Any = {"kind": ["a"], "payload": ["1"]}
+BODIES: Any = {
+    "event": ("application/json", b'{"kind":"a"}', b'{"kind":"a","key":"other"}'),
+    "events": ("application/json", b'[{"kind":"a"}]', b'[{"kind":"a"},{"kind":"a","key":"o"}]'),
+    "lines": ("application/x-ndjson", b'{"kind":"a"}\n', b'{"kind":"a","key":"other"}\n'),
+    "cloud": ("application/cloudevents+json", cloud(), cloud(subject="other")),
+    "cloud batch": (
+        "application/cloudevents-batch+json",
+        b"[%b]" % cloud(),
+        b"[%b]" % cloud(partitionkey="other"),
+    ),
+    "rows": (
+        "application/vnd.apache.arrow.stream",
+        arrow_stream(pa.record_batch(EVENT_ROW)),
+        arrow_stream(pa.record_batch({**EVENT_ROW, "key": ["other"]})),
+    ),
+    "base64": ("application/json", b'{"value":"AQI="}', b'{"value":"AQI=","key":"other"}'),
+    "base64 list": ("application/json", b'[{"value":"AQI="}]', b'[{"value":"AQI=","key":"o"}]'),
+}
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_the_key_of_a_request_is_that_of_each_record_without_one(
+    http: httpx2.Client, shared_log: Log, topic: str, name: str
+) -> None:
+    media, body, other = BODIES[name]
+    kind = ValueKind.BYTES if name.startswith("base64") else ValueKind.EVENT
+    shared_log.create_topic(topic, value_kind=kind)
+    request: Any = {"headers": {"content-type": media}, "params": {"key": "c-1"}}
+
+    appended = [append(http, topic, content=body, **request).status_code for _ in range(2)]
+    refused = append(http, topic, content=other, **request)
+
+    assert appended == [201, 201]
+    assert [each.key for each in shared_log.read(topic, 0, 0)] == ["c-1", "c-1"]
+    assert (refused.status_code, "another key" in refused.text) == (400, True)
+
+
+@pytest.mark.parametrize("key", ["%ff", "%fe", "M%FCller", "%ED%A0%80"])
+def test_a_query_that_is_not_utf8_is_refused(
+    http: httpx2.Client, shared_log: Log, topic: str, key: str
+) -> None:
+    shared_log.create_topic(topic)
+
+    answer = http.post(f"/v1/topics/{topic}/records?key={key}", json={"kind": "a"})
+    read = http.get(f"/v1/topics/{topic}/tail?start={key}")
+
+    assert (answer.status_code, read.status_code) == (400, 400)
+    assert "UTF-8" in answer.json()["detail"]
+    assert values_in(shared_log, topic) == []
+
+
+@pytest.mark.parametrize(
+    "text", [rb'"\ud800"', rb'"\udc00"', rb'"\ud800 and more"', rb'"\ud800\ud800"']
+)
+def test_an_unpaired_surrogate_is_named(
+    http: httpx2.Client, shared_log: Log, topic: str, text: bytes
+) -> None:
+    shared_log.create_topic(topic)
+    one = b'{"kind":"a","payload":%b}' % text
+
+    answers = [append(http, topic, content=body) for body in (one, b"[%b]" % one)]
+    created = http.put(f"/v1/topics/{topic}-b", content=b'{"metadata":{"a":%b}}' % text)
+
+    assert [each.status_code for each in (*answers, created)] == [400, 400, 400]
+    for each in (*answers, created):
+        assert "unpaired surrogate" in each.text
+
+
+@pytest.mark.parametrize("text", [rb'"\\ud800"', rb'"\ud83d\ude00"'])
+def test_what_is_no_unpaired_surrogate_is_appended(
+    http: httpx2.Client, shared_log: Log, topic: str, text: bytes
+) -> None:
+    shared_log.create_topic(topic)
+
+    whole = append(http, topic, content=b'{"kind":"a","payload":%b}' % text)
+    cut = append(http, topic, content=b'{"kind":"a","payload":%b' % text)
+
+    assert whole.status_code == 201
+    assert (cut.status_code, "surrogate" in cut.text) == (400, False)
 
 
 def test_arrow_streams_are_appended_batch_by_batch(

@@ -158,7 +158,9 @@ def test_an_unusual_head_is_never_answered_at_once(
     assert len(payloads(log)) == 1
 
 
-@pytest.mark.parametrize("query", ["durability=applied", "partition=0", "expected_offset=1"])
+@pytest.mark.parametrize(
+    "query", ["durability=applied", "partition=0", "expected_offset=1", "key=c-1"]
+)
 def test_other_terms_are_never_answered_at_once(served: Served, log: Log, query: str) -> None:
     request = post(path=f"/v1/topics/orders/records?{query}")
     with Connection(served) as connection:

@@ -98,6 +98,14 @@ def test_numbers_of_json_are_kept_to_the_digit(http: httpx2.Client, path: str) -
     assert http.get(path).content == text
 
 
+def test_an_unpaired_surrogate_in_json_is_named(http: httpx2.Client, path: str) -> None:
+    http.put(path, headers=JSON)
+
+    answer = http.post(path, headers=JSON, content=rb'"\ud800"')
+
+    assert (answer.status_code, "unpaired surrogate" in answer.text) == (400, True)
+
+
 def test_a_producer_is_answered_by_the_rules_of_the_protocol(
     http: httpx2.Client, path: str
 ) -> None:

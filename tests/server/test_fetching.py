@@ -12,39 +12,11 @@ from strandline.server.settings import ServerSettings
 from strandline.testing import FakeClock
 from strandline.values import Event
 from tests.logs import memory_log
+from tests.server.fetches import fetch, fill, leases, payloads, settle
 from tests.server.served import Served
 from tests.server.waiting import wait_until
 
 pytestmark = pytest.mark.slow
-
-
-def fill(log: Log, topic: str, count: int, **settings: Any) -> None:
-    log.create_topic(topic, **settings)
-    for number in range(count):
-        log.append(topic, Event("work", number, key=str(number)))
-
-
-def fetch(http: httpx2.Client, topic: str, **body: Any) -> list[dict[str, Any]]:
-    body = {"lease_s": 3600, **body}
-    answer = http.post(f"/v1/topics/{topic}/consumers/crew/fetch", json=body)
-    assert answer.status_code == 200, answer.text
-    found: list[dict[str, Any]] = answer.json()["deliveries"]
-    return found
-
-
-def settle(http: httpx2.Client, topic: str, how: str, leases: list[str], **body: Any) -> list[str]:
-    url = f"/v1/topics/{topic}/consumers/crew/{how}"
-    answer = http.post(url, json={"leases": leases, **body})
-    assert answer.status_code == 200, answer.text
-    return [each["status"] for each in answer.json()["results"]]
-
-
-def payloads(deliveries: list[dict[str, Any]]) -> list[int]:
-    return [each["record"]["payload"] for each in deliveries]
-
-
-def leases(deliveries: list[dict[str, Any]]) -> list[str]:
-    return [each["lease"] for each in deliveries]
 
 
 def test_a_client_shares_the_records_of_a_topic_with_members_in_python(
@@ -309,3 +281,79 @@ def test_a_lease_is_settled_by_any_server_of_the_log(
 
     assert settle(two[1], topic, "ack", found) == ["ok"] * 3
     assert settle(two[0], topic, "ack", found) == ["ok"] * 3
+
+
+# --- leases of a group ---
+
+
+def test_a_group_delivers_again_what_a_client_has_not_settled_in_time(
+    serve: Callable[..., Served], topic: str
+) -> None:
+    """A client that has died, and started again under its name, gets what it had, in order."""
+    clock = FakeClock()
+    log = memory_log(clock=clock)
+    fill(log, topic, 3)
+    body = {"kind": "group", "member": "a", "lease_s": 30}
+    with serve(log).client() as http:
+        first = _all(http, topic, 3, **body)
+        log.append(topic, Event("work", 3))
+        clock.advance(20)
+        # The client lives: it goes on asking, and acks one of them.
+        later = _all(http, topic, 1, **body)
+        acked = settle(http, topic, "ack", leases(first[1:2]))
+        clock.advance(20)
+        again = _all(http, topic, 2, **body)
+        late = settle(http, topic, "ack", leases(first))
+        log.append(topic, Event("work", 4))
+        rest = _all(http, topic, 1, **body)
+        results = settle(http, topic, "ack", leases([*again, *later, *rest]))
+        (lag,) = http.get(f"/v1/topics/{topic}/consumers/crew").json()["consumers"]
+
+    assert (payloads(first), payloads(later), acked) == ([0, 1, 2], [3], ["ok"])
+    assert [(each["record"]["payload"], each["count"]) for each in again] == [(0, 2), (2, 2)]
+    assert late == ["lost", "ok", "lost"]
+    assert (payloads(rest), results) == ([4], ["ok"] * 4)
+    assert (lag["cursor"], lag["lag"]) == (5, 0)
+    log.close()
+
+
+def test_a_lease_of_a_group_is_prolonged(serve: Callable[..., Served], topic: str) -> None:
+    clock = FakeClock()
+    log = memory_log(clock=clock)
+    fill(log, topic, 2)
+    body = {"kind": "group", "member": "a", "lease_s": 30}
+    with serve(log).client() as http:
+        kept, silent = _all(http, topic, 2, **body)
+        assert settle(http, topic, "extend", [kept["lease"]], lease_s=100) == ["ok"]
+        clock.advance(20)
+        assert fetch(http, topic, **body) == []
+        clock.advance(20)
+        again = _all(http, topic, 1, **body)
+        results = settle(http, topic, "ack", leases([kept, silent, *again]))
+
+    assert payloads(again) == [1]
+    assert results == ["ok", "lost", "ok"]
+    log.close()
+
+
+def test_a_record_of_a_group_whose_leases_all_end_is_dead_lettered(
+    serve: Callable[..., Served], topic: str
+) -> None:
+    clock = FakeClock()
+    log = memory_log(clock=clock)
+    fill(log, topic, 1)
+    body = {"kind": "group", "member": "a", "lease_s": 30, "deliveries_max": 2}
+    with serve(log).client() as http:
+        counts = [each["count"] for each in _all(http, topic, 1, **body)]
+        clock.advance(20)
+        assert fetch(http, topic, **body) == []
+        clock.advance(20)
+        counts += [each["count"] for each in _all(http, topic, 1, **body)]
+        for _ in range(2):
+            clock.advance(20)
+            assert fetch(http, topic, **body) == []
+        letters = http.get(f"/v1/topics/{topic}/dead-letters").json()
+
+    assert counts == [1, 2]
+    assert "lease" in str(letters)
+    log.close()

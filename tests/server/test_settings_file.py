@@ -1,9 +1,12 @@
 """Options of `strandline serve` in a TOML file."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from strandline.server.settings import ServerSettings
+from strandline.values import InvalidError
 from tests.cli.program import run
 from tests.server.processes import ServerProcess
 
@@ -49,3 +52,22 @@ def test_a_file_that_is_wrong_is_refused_with_what_is_wrong(
 
     assert done.code == 2
     assert says in " ".join(done.stderr.split())
+
+
+def test_a_body_that_may_have_no_byte_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STRANDLINE_URL", f"file:{tmp_path}/log")
+
+    done = run("serve", "--port", "0", "--body-max", "0")
+
+    assert done.code != 0
+    assert "body_bytes_max" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "limits", [{"streams_max": 0}, {"page_bytes_max": -1}, {"ping_s": 0}, {"drain_s": -1.0}]
+)
+def test_limits_that_leave_nothing_are_refused(limits: dict[str, Any]) -> None:
+    with pytest.raises(InvalidError, match=next(iter(limits))):
+        ServerSettings(**limits)

@@ -11,6 +11,7 @@ import msgspec
 from strandline.cli.user_files import lines_of
 from strandline.values import Event, InvalidError, ValueKind
 from strandline.values.json_rows import jsonable, rows_of
+from strandline.values.unreadable_json import why_unreadable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -105,7 +106,7 @@ def _whole_event(text: str, number: int) -> _Line:
             'without --kind an argument is a whole event, such as \'{"kind": "a", "payload": 1}\','
             " with only the fields kind, payload, key, headers and occurred_at",
             argument=number,
-            reason=str(error),
+            reason=why_unreadable(error, text.encode()),
         ) from error
 
 
@@ -116,7 +117,7 @@ def _payload(text: str, number: int) -> object:
         raise InvalidError(
             """a payload must be JSON, so write text as '"like this"'""",
             argument=number,
-            reason=str(error),
+            reason=why_unreadable(error, text.encode()),
         ) from error
 
 
@@ -247,5 +248,5 @@ def _parsed(decode: Callable[[bytes], ParsedT], text: bytes, number: int) -> Par
         return decode(text)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise InvalidError(
-            "this is not the expected JSON", line=number, reason=str(error)
+            "this is not the expected JSON", line=number, reason=why_unreadable(error, text)
         ) from error

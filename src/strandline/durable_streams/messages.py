@@ -7,6 +7,7 @@ import msgspec
 
 from strandline.durable_streams.writers import MESSAGE_KIND
 from strandline.values import RECORD_BYTES_MAX, REQUEST_RECORDS_MAX, Event, InvalidError
+from strandline.values.unreadable_json import why_unreadable
 
 ARRAY_BYTES_MAX: Final = 4 * 1024 * 1024
 """The maximum size of an array of messages: numbers take a hundred times as much memory."""
@@ -48,4 +49,5 @@ def _decoded(decode: Callable[[Any], Any], text: bytes | msgspec.Raw) -> Any:
     try:
         return decode(text)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise InvalidError("a body of this stream is JSON", reason=str(error)) from None
+        reason = why_unreadable(error, bytes(text))
+        raise InvalidError("a body of this stream is JSON", reason=reason) from None

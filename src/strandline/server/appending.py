@@ -40,7 +40,7 @@ class AppendQuery(msgspec.Struct, forbid_unknown_fields=True):
     expected_offset: int | None = None
     timeout_s: float | None = None
     key: str | None = None
-    """The key of bytes or batches."""
+    """The key of each record that has none of its own."""
     deliver_at: datetime | None = None
     """When groups and work queues get the events; a time with a zone."""
 
@@ -86,7 +86,8 @@ async def append_records(call: Call) -> Response:
     """Append records, all of them or, for each partition, none.
 
     A repeat with the header Idempotency-Key, or with Producer-Id and Producer-Seq, returns
-    the receipts of the original.
+    the receipts of the original. `key` is the key of each record without one; 400 if a record
+    has another.
     """
     query = call.query(AppendQuery)
     terms = _terms(call, query)
@@ -103,7 +104,7 @@ async def append_records(call: Call) -> Response:
             raise
         return await append(*again)
     topic, kind = known
-    if kind is ValueKind.EVENT and topic.tenant is None:
+    if kind is ValueKind.EVENT and topic.tenant is None and query.key is None:
         call.at_once.remember(call, body, topic.name, terms)
     return answer
 

@@ -15,6 +15,7 @@ from strandline.server.endpoint import ARROW, JSON, NDJSON, OCTETS
 from strandline.server.problems import RequestError
 from strandline.values import RECORD_BYTES_MAX, REQUEST_RECORDS_MAX, Event, InvalidError, ValueKind
 from strandline.values.arrow_input import read_arrow
+from strandline.values.unreadable_json import why_unreadable
 
 CLOUD_EVENT: Final = "application/cloudevents+json"
 CLOUD_EVENTS: Final = "application/cloudevents-batch+json"
@@ -88,21 +89,34 @@ def values_of(
 ) -> Values:
     """Return the values in a body for a topic of this kind; InvalidError if they do not match.
 
-    `key` is the key for bytes and batches. Arrow data is decompressed to at most `bytes_max`.
+    `key` is the key of each value without one. Arrow data is decompressed to at most `bytes_max`.
     """
     media = headers.get("content-type", JSON).partition(";")[0].strip().lower()
     try:
         found = _from_text(body, headers, media, kind)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise InvalidError("this body cannot be read", reason=str(error)) from None
+        reason = why_unreadable(error, body)
+        raise InvalidError("this body cannot be read", reason=reason) from None
+    if found is None and media == OCTETS and kind is ValueKind.BYTES:
+        found = Values([body])
     if found is not None:
-        return found
-    if media == OCTETS and kind is ValueKind.BYTES:
-        return Values([body], None if key is None else [key])
+        return _keyed(found, key)
     if media == ARROW:
         return _from_arrow(body, kind, key, bytes_max)
     taken = ", ".join(_TAKEN[kind])
     raise RequestError(415, f"a topic of kind {kind} takes a body of {taken}, not of this type")
+
+
+def _keyed(found: Values, key: str | None) -> Values:
+    """Return the values with this key, unless one has another. Events are checked later."""
+    if key is None:
+        return found
+    for own in found.keys or ():
+        if own is not None and own != key:
+            raise InvalidError(
+                "a value has another key, give one of the two", key=key, value_key=own
+            )
+    return Values(found.values, [key] * len(found.values))
 
 
 def _from_text(
@@ -269,12 +283,13 @@ def _from_arrow(body: bytes, kind: ValueKind, key: str | None, bytes_max: int) -
 def values_in(batches: Sequence[Any], kind: ValueKind, key: str | None) -> Values:
     """Return the values in checked Arrow batches; InvalidError if they do not fit the kind."""
     if kind is ValueKind.BATCH:
-        return Values(batches, None if key is None else [key] * len(batches))
+        return _keyed(Values(batches), key)
     check_count(sum(each.num_rows for each in batches))
     if kind is ValueKind.EVENT:
-        return Values([event for batch in batches for event in _rows_as_events(batch)])
+        events = [event for batch in batches for event in _rows_as_events(batch)]
+        return _keyed(Values(events), key)
     rows = [row for batch in batches for row in _rows(batch, {"value": pa.binary()})]
-    return Values([row["value"] for row in rows], [row.get("key") for row in rows])
+    return _keyed(Values([row["value"] for row in rows], [row.get("key") for row in rows]), key)
 
 
 def _rows_as_events(batch: Any) -> Iterator[Event]:

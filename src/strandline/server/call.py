@@ -5,10 +5,9 @@ from collections.abc import Callable, Coroutine, Generator
 from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, cast
-from urllib.parse import unquote
+from urllib.parse import parse_qsl, unquote
 
 import msgspec
-from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.types import Receive
 
@@ -20,6 +19,7 @@ from strandline.server.problems import RequestError
 from strandline.server.resume import Epochs
 from strandline.server.settings import ServerSettings
 from strandline.values import InvalidError, Topic
+from strandline.values.unreadable_json import why_unreadable
 
 if TYPE_CHECKING:
     from strandline.durable_streams import StreamTable
@@ -165,7 +165,12 @@ class _WaitingBody:
 def _parsed_query(kind: type[StructT], text: bytes) -> StructT:
     given: dict[str, Any] = {}
     lists = _lists_of(kind)
-    for name, value in QueryParams(text).multi_items():
+    try:
+        pairs = parse_qsl(text.decode(), keep_blank_values=True, errors="strict")
+    except UnicodeDecodeError:
+        # Two texts that differ could become the same.
+        raise InvalidError("the query is UTF-8, percent-encoded") from None
+    for name, value in pairs:
         if name in lists:
             given.setdefault(name, []).append(value)
         elif name in given:
@@ -186,7 +191,8 @@ def decoded(decode: Callable[[bytes], StructT], body: bytes) -> StructT:
     try:
         return decode(body)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise InvalidError("this body is not as /openapi.json says", reason=str(error)) from None
+        reason = why_unreadable(error, body)
+        raise InvalidError("this body is not as /openapi.json says", reason=reason) from None
 
 
 def too_large(bytes_max: int) -> RequestError:

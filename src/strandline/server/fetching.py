@@ -1,22 +1,19 @@
 """Groups and work queues over HTTP: fetching records with leases, and settling them."""
 
 import asyncio
+import contextlib
 from typing import Any, Literal
 
 import msgspec
 from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from strandline.server.call import Call
+from strandline.server.client_member import MemberTerms
 from strandline.server.consumers import CONSUMER_PATH
 from strandline.server.endpoint import JSON, endpoint, json_answer
-from strandline.server.members import (
-    ClientMember,
-    LeaseAction,
-    LeaseResults,
-    MemberTerms,
-    extending,
-    nacking,
-)
+from strandline.server.fetch_line import Fetch
+from strandline.server.members import LeaseAction, LeaseResults, extending, nacking
 from strandline.server.settings import WAIT_MAX_S
 from strandline.server.tokens import TokenScope
 from strandline.subscriptions import DELIVERIES_MAX, VISIBILITY_S
@@ -88,9 +85,11 @@ class ExtendBody(msgspec.Struct, forbid_unknown_fields=True):
 async def fetch_consumer(call: Call) -> Response:
     """Fetch records as a member of a work queue or a group, each with a lease.
 
-    A record that is not settled before its lease ends goes to another member. One that was
-    delivered `deliveries_max` times is dead-lettered. 503 while members of the other kind are
-    open.
+    A record that is not settled before its lease ends is delivered again: of a queue to any
+    member, of a group before later records of its partition. One that was delivered
+    `deliveries_max` times is dead-lettered. Clients of the same name and options are served in
+    the order they came. A connection that is closed ends the wait, and what its answer held is
+    put back if that was not sent. 503 while members of the other kind are open.
     """
     topic, name = await call.topic(), check_consumer_name(call.path("consumer"))
     given = _checked(await call.json(FetchBody))
@@ -107,12 +106,21 @@ async def fetch_consumer(call: Call) -> Response:
         given.lease_s,
         tuple(options.items()),
     )
-    member = await call.members.member(terms)
-    found = await _fetch(call, member, given)
-    deliveries = [
-        LeasedRecord(lease, each.count, record_json(each.record)) for lease, each in found
-    ]
-    return json_answer(FetchAnswer(topic.name, name, deliveries))
+    line = await call.members.line(terms)
+    gone = asyncio.ensure_future(_gone(call.request.receive))
+    fetch = line.enter(given.limit, call.settings.page_bytes_max, given.wait)
+    try:
+        await _wait(call, fetch, gone, is_long=given.wait > 0)
+        found = fetch.found.result() if fetch.found.done() else []
+        deliveries = [
+            LeasedRecord(lease, each.count, record_json(each.record)) for lease, each in found
+        ]
+        body = msgspec.json.encode(FetchAnswer(topic.name, name, deliveries))
+        return LeasedResponse(body, fetch, gone)
+    except BaseException:
+        fetch.leave()
+        gone.cancel()
+        raise
 
 
 @endpoint(
@@ -138,7 +146,7 @@ async def nack_consumer(call: Call) -> Response:
     answers={JSON: LeaseResults},
 )
 async def extend_consumer(call: Call) -> Response:
-    """Prolong leases; of a group, the member's own time."""
+    """Prolong leases, counted from now. A member of a group has its partitions until they end."""
     given = await call.json(ExtendBody)
     _check_lease(given.lease_s)
     return await _settled(call, given.leases, extending(given.lease_s))
@@ -166,26 +174,42 @@ def _check_lease(lease_s: float) -> None:
         raise InvalidError("lease_s is a number of seconds from 1 to 12 hours", value=lease_s)
 
 
-async def _fetch(call: Call, member: ClientMember, given: FetchBody) -> list[Any]:
-    bytes_max = call.settings.page_bytes_max
-    if not given.wait:
-        return await call.members.fetch(member, given.limit, bytes_max, 0)
-    slot = call.streams.take(call.caller)
-    # What is cancelled loses no delivery.
-    fetching = asyncio.ensure_future(call.members.fetch(member, given.limit, bytes_max, given.wait))
+class LeasedResponse(Response):
+    """An answer whose records are put back if its client has gone before it was sent."""
+
+    def __init__(self, body: bytes, fetch: Fetch, gone: asyncio.Future[None]) -> None:
+        super().__init__(body, media_type=JSON)
+        self._fetch = fetch
+        self._gone = gone
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """See Starlette."""
+        try:
+            has_gone = self._gone.done()
+            await super().__call__(scope, receive, send)
+            if not has_gone:
+                self._fetch.note_sent()
+        finally:
+            self._fetch.leave()
+            self._gone.cancel()
+
+
+async def _gone(receive: Receive) -> None:
+    """Return once the client has closed the connection."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _wait(call: Call, fetch: Fetch, gone: asyncio.Future[None], *, is_long: bool) -> None:
+    """Wait until something was found, or the client has gone, or the server ends."""
+    either: set[asyncio.Future[Any]] = {fetch.found, gone}
+    slot = call.streams.take(call.caller) if is_long else None
     try:
-        with call.streams.ended_by(lambda: _cancel(fetching)):
-            return await fetching
-    except asyncio.CancelledError:
-        if not call.streams.is_draining:
-            raise
-        return []
+        with call.streams.ended_by(fetch.end) if is_long else contextlib.nullcontext():
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        slot.release()
-
-
-def _cancel(fetching: asyncio.Future[Any]) -> None:
-    fetching.cancel()
+        if slot is not None:
+            slot.release()
 
 
 async def _settled(call: Call, leases: list[str], act: LeaseAction) -> Response:

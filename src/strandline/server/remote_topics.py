@@ -15,6 +15,7 @@ from strandline.values.internal_topics import (
     DELIVERIES_PREFIX,
     HANDLED_PREFIX,
     REDRIVEN_PREFIX,
+    SCHEMAS_TOPIC,
     TOKENS_TOPIC,
 )
 from strandline.values.names import RESERVED_PREFIX
@@ -99,6 +100,9 @@ class RemoteTopics:
             raise RequestError(403, "this token is for topics without a tenant")
         is_internal = name.startswith(RESERVED_PREFIX)
         caller.check(TokenScope.CONSUME if is_internal else TokenScope.ADMIN)
+        if name == SCHEMAS_TOPIC and caller.tenant is not None:
+            # It would be the tenant's own, which no other token reads.
+            raise RequestError(403, "a schema is evolved with a token without a tenant")
         if name == TOKENS_TOPIC and not _is_operator(caller):
             raise RequestError(403, "tokens are made by those who have every scope")
         is_everything = caller.topics == ("*",)

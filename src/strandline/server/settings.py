@@ -1,7 +1,9 @@
 """What a server allows: limits of size, number and time."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Final
+
+from strandline.values.arguments import check_seconds, check_whole
 
 WAIT_MAX_S: Final = 60.0
 """How long a read may wait for records."""
@@ -54,3 +56,12 @@ class ServerSettings:
     """How long a server that ends waits for requests, before it closes their connections."""
     needs_token: bool = False
     """Whether every request needs a token: always, unless the server listens on loopback."""
+
+    def __post_init__(self) -> None:
+        """Raise InvalidError for a limit that leaves nothing."""
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if each.type is int:
+                check_whole(each.name, value, 1)
+            elif each.name.endswith("_s"):
+                check_seconds(each.name, value, allows_zero=each.name == "drain_s")

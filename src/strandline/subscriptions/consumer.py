@@ -306,6 +306,18 @@ class Consumer(Stream[Delivery]):
         self._steps.settle()
         self._counting.hand_back(handled)
 
+    def _put_back(self, unseen: Iterable[Record | Delivery]) -> None:
+        """Have records delivered again that no caller has seen, uncounted."""
+        for each in unseen:
+            record = record_of(each)
+            if self._redriven.holds(record):
+                self._redriven.put_back(record)
+                continue
+            with self._lock:
+                outstanding = self._settlement.of(each)
+            self._waiting.put_back(outstanding, record)
+        self._counting.try_release()
+
     def seek(self, partition: int, offset: int) -> None:
         """Move to `offset`, forwards or back, and drop what is outstanding there.
 

@@ -1,10 +1,13 @@
 """The deliveries that a member of a work queue holds, and settling them. See design 0096."""
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from strandline.subscriptions.queue_state import (
+    FREE,
     Lease,
     QueueState,
     given_back,
@@ -57,6 +60,21 @@ class HeldDeliveries:
             partitions = {partition for partition, _ in self._held}
         for partition in sorted(partitions):
             self._queue.change(partition, lambda state: (given_back(state, self._member), None))
+
+    def put_back(self, partition: int, offsets: Collection[int]) -> None:
+        """Release records that no caller has seen, uncounted; ignore those that were lost."""
+
+        def change(state: QueueState) -> tuple[QueueState, None]:
+            leases = tuple(
+                Lease(each.offset, each.count - 1, 0, FREE)
+                if each.offset in offsets and self._is_ours(partition, each)
+                else each
+                for each in state.leases
+            )
+            return msgspec.structs.replace(state, leases=leases), None
+
+        self._queue.change(partition, change)
+        self.drop(partition, offsets)
 
     def deliveries_of(self, record: Record, partitions: int) -> int:
         """Return how often a held record was delivered; InvalidError if it is not held."""

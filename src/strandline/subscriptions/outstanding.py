@@ -369,6 +369,15 @@ class Outstanding:
         self._earlier[offset] = replace(earlier, failed=earlier.failed + 1)
         return True
 
+    def put_back(self, offset: int) -> bool:
+        """Uncount a delivery that no caller has seen; False if the record waits, or is settled."""
+        if offset in self._delayed or offset not in self._delivered:
+            return False
+        self._delayed.add(offset)
+        self._in_flight.pop(offset, None)
+        self.is_noted = False
+        return True
+
     def is_delayed(self, offset: int) -> bool:
         """Whether the record waits to be delivered again."""
         return offset in self._delayed

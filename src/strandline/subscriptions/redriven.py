@@ -143,6 +143,12 @@ class Redriven:
             self._look_at = _AT_ONCE
             return False
 
+    def put_back(self, record: Record) -> None:
+        """Have a record delivered again that no caller has seen, uncounted."""
+        with self._lock:
+            self._the_reader()._put_back([self._last(record).record])  # noqa: SLF001 - Its class's.
+            self._look_at = _AT_ONCE
+
     def dead_letter(self, record: Record, *, reason: str) -> None:
         """Dead-letter the record again. May have to wait."""
         with self._lock:

@@ -81,6 +81,12 @@ class RedrivenQueue:
         self._drop(record)
         return False
 
+    def put_back(self, record: Record) -> None:
+        """Release a record that no caller has seen, uncounted."""
+        carrier = self._carriers[record.partition, record.offset]
+        self._the_reader()._put_back([carrier])  # noqa: SLF001 - Of the same class as the owner.
+        self._drop(record)
+
     def extend(self, record: Record, visibility_s: float) -> None:
         """Hide the record from other members for longer."""
         self._the_reader().extend(self._carriers[record.partition, record.offset], visibility_s)

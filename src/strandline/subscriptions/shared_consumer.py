@@ -229,6 +229,11 @@ class SharedConsumer(Stream[Delivery]):
             self._on_found(found)
         return found
 
+    async def _prepared_on_loop(self) -> list[Delivery]:
+        """Return what cancelled steps have prepared."""
+        await self._calls.settle()
+        return self._take(len(self._ready))
+
     def _wait_s(self, deadline: float | None) -> float:
         """Return how long to wait for a hint before the next look."""
         now = self._clock.monotonic()
@@ -281,6 +286,18 @@ class SharedConsumer(Stream[Delivery]):
             self._held.replace(record, lambda lease: Lease(lease.offset, lease.count, due_us, FREE))
             self._held.drop(record.partition, [record.offset])
             return False
+
+    def _put_back(self, unseen: Iterable[Record | Delivery]) -> None:
+        """Release deliveries that no caller has seen, uncounted; ignore those that were lost."""
+        offsets: dict[int, set[int]] = {}
+        with self._settling():
+            for record in map(record_of, unseen):
+                if self._redriven.holds(record):
+                    self._redriven.put_back(record)
+                else:
+                    offsets.setdefault(record.partition, set()).add(record.offset)
+            for partition, each in offsets.items():
+                self._held.put_back(partition, each)
 
     def extend(self, record: Record | Delivery, visibility_s: float | None = None) -> None:
         """Hide the record from other members for `visibility_s` from now on. Raises as `nack`."""

@@ -216,6 +216,12 @@ class Waiting:
         if delay_s and is_stored:
             self._counting.note(partition)
 
+    def put_back(self, outstanding: Outstanding, record: Record) -> None:
+        """Have a record delivered again that no caller has seen."""
+        with self._lock:
+            if outstanding.put_back(record.offset):
+                self._heap.add(Due(_AT_ONCE, record.partition, record.offset))
+
     def first(self) -> Due | None:
         """Return the first record that is due, if there is one."""
         with self._lock:

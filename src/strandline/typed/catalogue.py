@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pyarrow as pa
 
-from strandline.log import Log
+from strandline.log import Log, parts_of
 from strandline.typed.definition import TopicDefinition, defined
 from strandline.typed.errors import SchemaConflictError
 from strandline.typed.schemas import checked_schema, differences, packed, unlike_evolution
@@ -52,6 +52,7 @@ class Catalogue:
         """See Scope.register."""
         checked = checked_schema(schema)
         given = dict(sorted_metadata(metadata))
+        self._check_own()
         try:
             topic = self._log.create_topic(
                 name,
@@ -100,14 +101,9 @@ class Catalogue:
 
     def list(self) -> Sequence[TopicDefinition]:
         """See Scope.topics."""
-        topics = list(self._log.topics())
-        if self._tenant is not None:
-            topics += self._log.topics(tenant=self._tenant)
-            # For a remote caller with a tenant, both are that tenant's.
-            topics = list(dict.fromkeys(topics))
         self._versions.catch_up(self._log)
         found = []
-        for topic in topics:
+        for topic in self._visible():
             # An unreadable topic raises when it is looked up, and must not hide others.
             with contextlib.suppress(CorruptError):
                 found.append(self._known(topic))
@@ -117,7 +113,7 @@ class Catalogue:
         """See Scope.drop."""
         topic_id = topic if isinstance(topic, UUID) else self.look_up(topic).id
         for each in self._log.topics(tenant=self._tenant):
-            if each.id == topic_id:
+            if each.id == topic_id and each.tenant == self._tenant:
                 self._log.drop_topic(each)
                 return
         raise InvalidError("there is no such topic of this tenant's own", topic=str(topic_id))
@@ -155,6 +151,22 @@ class Catalogue:
                 continue
         return None
 
+    def _visible(self) -> Sequence[Topic]:
+        topics = list(self._log.topics())
+        if self._tenant is not None:
+            topics += self._log.topics(tenant=self._tenant)
+        # On a remote log, a tenant's token has each name without a tenant mean that tenant's.
+        return [each for each in dict.fromkeys(topics) if self._is_visible(each)]
+
+    def _check_own(self) -> None:
+        """Raise InvalidError where a topic without a tenant would be a tenant's own."""
+        whose = parts_of(self._log).store.capabilities.tenant
+        if whose is not None and self._tenant is None:
+            raise InvalidError(
+                "the token of this log is of a tenant, register in the scope of that tenant",
+                tenant=whose,
+            )
+
     def _is_visible(self, topic: Topic) -> bool:
         return topic.tenant is None or topic.tenant == self._tenant
 
@@ -172,9 +184,7 @@ class Catalogue:
 
     def _unknown(self, wanted: AnyTopic) -> InvalidError:
         name = str.__str__(wanted) if isinstance(wanted, str) else wanted.name
-        names = {topic.name for topic in self._log.topics()}
-        if self._tenant is not None:
-            names |= {topic.name for topic in self._log.topics(tenant=self._tenant)}
+        names = {topic.name for topic in self._visible()}
         near = difflib.get_close_matches(name, sorted(names - {name}), _NEAR_MAX)
         return InvalidError(
             "there is no such topic, register it first or check the spelling", topic=name, near=near

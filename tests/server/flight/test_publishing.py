@@ -43,6 +43,16 @@ def test_a_put_publishes_batches_and_answers_where_they_are(shared_log: Log, cli
     assert [(each["_offset"], each["id"]) for each in found] == [(0, 1), (0, 2), (1, 3)]
 
 
+def test_the_key_of_a_put_is_that_of_each_event_without_one(shared_log: Log, client: Any) -> None:
+    shared_log.create_topic("keyed")
+
+    put(client, command("keyed", key="k"), events(1))
+    with pytest.raises(flight.FlightError, match="another key"):
+        put(client, command("keyed", key="k"), events(2, key="other"))
+
+    assert [(each.payload, each.key) for each in shared_log.read("keyed", 0, 0)] == [(1, "k")]
+
+
 def test_a_put_appends_events_by_their_columns(shared_log: Log, client: Any) -> None:
     shared_log.create_topic("events", partitions=3)
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import httpx2
+import pyarrow as pa
 import pytest
 
 import strandline as sl
@@ -16,9 +17,18 @@ from strandline.server import ServerSettings, TokenTable
 from strandline.server.remote_claims import RemoteClaims
 from strandline.stores.remote import RemoteStore
 from strandline.testing import FakeClock
-from strandline.values import Event, InvalidError, Partition, StrandlineError, UnavailableError
+from strandline.values import (
+    Event,
+    InvalidError,
+    Partition,
+    StrandlineError,
+    Topic,
+    UnavailableError,
+)
 from tests.logs import memory_log
 from tests.stores.remote.switchboard import Switchboard
+
+SCHEMA = pa.schema([("id", pa.int64())])
 
 
 @pytest.fixture
@@ -118,10 +128,8 @@ def test_a_remote_log_has_what_its_token_allows(log: Log, switchboard: Switchboa
     with Log(RemoteStore(url, token=writer)) as remote:
         assert remote.append("orders", Event("a")).offset == 0
         assert [(each.name, each.tenant) for each in remote.topics()] == [("orders", "acme")]
-        for scope in (remote.scope(), remote.scope("acme")):
-            assert [(each.name, each.topic.tenant) for each in scope.topics()] == [
-                ("orders", "acme")
-            ]
+        listed = [(each.name, each.topic.tenant) for each in remote.scope("acme").topics()]
+        assert listed == [("orders", "acme")]
         assert [each.tenant for each in remote.topics(tenant="acme")] == ["acme"]
         assert remote.topics(tenant="rival") == []
         with pytest.raises(StrandlineError, match="another tenant"):
@@ -137,6 +145,97 @@ def test_a_remote_log_has_what_its_token_allows(log: Log, switchboard: Switchboa
                 remote.append(name, Event("token.created", {}))
     assert log.marks(log.topic("orders", tenant="acme"), 0).high == 1
     assert log.marks(log.topic("orders", tenant="rival"), 0).high == 0
+
+
+@pytest.mark.parametrize("tenant", [None, "acme", "globex"])
+@pytest.mark.parametrize("whose", [None, "acme"])
+def test_a_remote_scope_is_what_a_local_one_is_as_far_as_its_token_sees(
+    log: Log, switchboard: Switchboard, whose: str | None, tenant: str | None
+) -> None:
+    url = switchboard.serve(log, ServerSettings(needs_token=True))
+    token, _ = TokenTable(log).create(
+        ["read", "append", "consume", "admin"], topics=["*"], tenant=whose
+    )
+    for each in (None, "acme", "globex"):
+        log.scope(each).register(f"of-{each}", SCHEMA)
+    local = log.scope(tenant)
+
+    with Log(RemoteStore(url, token=token)) as remote:
+        scope = remote.scope(tenant)
+        seen = [each for each in local.topics() if whose in (None, each.tenant)]
+
+        assert scope.topics() == seen
+        for (topic,) in log.topics(), log.topics(tenant="acme"), log.topics(tenant="globex"):
+            is_seen = topic in [found.topic for found in seen]
+            for call in _calls_of(scope, topic):
+                if is_seen:
+                    call()
+                else:
+                    with pytest.raises(StrandlineError) as caught:
+                        call()
+                    assert f"of-{topic.tenant}" not in str(caught.value.fields.get("near"))
+            if topic.tenant != tenant or not is_seen:
+                for given in (topic.name, topic, topic.id):
+                    with pytest.raises(StrandlineError):
+                        scope.drop(given)
+    assert [each.name for each in log.topics(tenant="acme")] == ["of-acme"]
+
+
+def _calls_of(scope: Any, topic: Topic) -> list[Callable[[], object]]:
+    def read(given: object) -> None:
+        with scope.subscribe(given) as stream:
+            stream.next(0)
+
+    batch = pa.record_batch([[1]], schema=SCHEMA)
+    return [
+        call
+        for given in (topic.name, topic)
+        for call in (
+            lambda given=given: scope.topic(given),
+            lambda given=given: scope.publish(given, batch),
+            lambda given=given: scope.publish_many(given, [batch]),
+            lambda given=given: list(scope.replay(given)),
+            lambda given=given: scope.consumers(given),
+            lambda given=given: read(given),
+        )
+    ]
+
+
+@pytest.mark.parametrize("tenant", [None, "globex"])
+def test_a_token_of_a_tenant_registers_nothing_in_another_scope(
+    log: Log, switchboard: Switchboard, tenant: str | None
+) -> None:
+    url = switchboard.serve(log, ServerSettings(needs_token=True))
+    token, _ = TokenTable(log).create(["read", "append", "consume", "admin"], tenant="acme")
+
+    with Log(RemoteStore(url, token=token)) as remote:
+        with pytest.raises(StrandlineError, match="tenant"):
+            remote.scope(tenant).register("orders", SCHEMA)
+        remote.scope("acme").register("orders", SCHEMA)
+
+    assert log.tenants() == ["acme"]
+    assert log.topics() == []
+
+
+def test_a_token_of_a_tenant_adds_no_version_that_others_do_not_see(
+    log: Log, switchboard: Switchboard
+) -> None:
+    """Later versions of all schemas are in one topic, which is no tenant's."""
+    url = switchboard.serve(log, ServerSettings(needs_token=True))
+    scopes = ["read", "append", "consume", "admin"]
+    own, every = (TokenTable(log).create(scopes, tenant=each)[0] for each in ("acme", None))
+    log.scope("acme").register("orders", SCHEMA)
+    second = SCHEMA.append(pa.field("name", pa.string()))
+
+    with Log(RemoteStore(url, token=own)) as remote:
+        with pytest.raises(InvalidError, match="token without a tenant"):
+            remote.scope("acme").evolve("orders", second)
+        assert remote.scope("acme").topic("orders").versions == (SCHEMA,)
+    with Log(RemoteStore(url, token=every)) as remote:
+        remote.scope("acme").evolve("orders", second)
+
+    assert log.scope("acme").topic("orders").versions == (SCHEMA, second)
+    assert log.topics(tenant="acme", internal=True) == []
 
 
 def test_doctor_looks_at_a_server_with_the_rights_of_a_token(
