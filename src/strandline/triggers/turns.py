@@ -157,7 +157,7 @@ class Turns:
         One at a time, which calls the next before it begins: so records begin in their order,
         and no more are called than find something to do.
         """
-        # Whoever changes that asks again.
+        # What changes that asks again.
         if not self._needs_worker():
             return False
         with self._lock:
