@@ -200,3 +200,15 @@ def test_a_repeated_dead_letter_of_an_erased_record_is_erased(
     append_dead_letter(log, whose, tombstone, deliveries=1, reason="no such customer")
 
     assert letters_in(log) == [(None, None)]
+
+
+def test_a_record_of_a_dropped_topic_can_be_dead_lettered_again(log: sl.Log) -> None:
+    dead_letter_all(log)
+    log.drop_topic("orders")
+    log.create_topic("orders")
+    log.consumer("orders", "billing").close()
+    redrive(log, "orders")
+
+    dead_letter_all(log)
+
+    assert [key for key, _ in letters_in(log)] == ["ann", "bob", "ann", "bob"]

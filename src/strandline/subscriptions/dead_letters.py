@@ -141,7 +141,8 @@ def is_erased_at(log: Log, topic: Topic, record: Record) -> bool:
     """Whether the log has a tombstone where the record was."""
     try:
         found = list(log.read(topic, record.partition, record.offset, record.offset + 1))
-    except TrimmedError:
+    except (TrimmedError, InvalidError):
+        # Trimmed, or from a dropped topic of this name.
         return False
     return any(is_erased(each) for each in found)
 
