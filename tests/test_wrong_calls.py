@@ -40,6 +40,12 @@ class Waiting(sl.View[list[int]]):
         state.append(record.offset)
 
 
+class Yielding(Waiting):
+    def apply(self, state: list[int], record: sl.Record) -> Iterator[int]:  # type: ignore[override]
+        state.append(record.offset)
+        yield record.offset
+
+
 async def key_of(record: sl.Record) -> str | None:
     return record.key
 
@@ -144,6 +150,7 @@ WRONG: list[tuple[str, Callable[[Any], object]]] = [
     ("a view is an object of a View", lambda log: LOOSE.LiveView(log, "orders", print)),
     (r"write Totals\(\)", lambda _: LOOSE.load_snapshot("nowhere", Totals)),
     ("without async", lambda log: sl.LiveView(log, "orders", Waiting())),
+    ("would never run", lambda log: sl.LiveView(log, "orders", Yielding())),
     ("a function that yields would never run", lambda _: sl.on("orders")(yielding)),
     ("a function that yields would never run", lambda _: sl.on("orders")(yielding_on_a_loop)),
     ("dedupe_key without async", lambda _: LOOSE.on("orders", dedupe_key=key_of)(print)),

@@ -236,3 +236,33 @@ def test_parquet_of_another_program_is_refused(folder: Path, orders: str) -> Non
     assert run("import", "no.parquet").code == 2
     assert run("export", orders, "orders.csv").code == 2
     assert run("export", orders, "-", "--format", "parquet").code == 2
+
+
+@pytest.mark.slow
+def test_an_import_that_fails_at_its_first_record_leaves_no_topic(
+    orders: str, folder: Path
+) -> None:
+    ran("export", orders, "orders.jsonl")
+    header, first, *_ = (folder / "orders.jsonl").read_text().splitlines(keepends=True)
+    (folder / "half.jsonl").write_text(header + first[: len(first) // 2])
+    ran("create", "empty")
+
+    assert run("import", "half.jsonl", "--topic", "again").code == 2
+    assert run("import", "half.jsonl", "--topic", "empty").code == 2
+
+    topics = [each["name"] for each in ran("topics", "--json").document["topics"]]
+    assert sorted(topics) == sorted([orders, "empty"])
+
+
+@pytest.mark.slow
+def test_an_import_that_fails_in_the_middle_says_what_is_stored(orders: str, folder: Path) -> None:
+    ran("export", orders, "orders.jsonl")
+    content = (folder / "orders.jsonl").read_text()
+    (folder / "half.jsonl").write_text(content[:-20])
+
+    failed = run("import", "half.jsonl", "--topic", "again")
+
+    stored = ran("describe", "again", "--json").document["records"]
+    assert failed.code == 2
+    assert stored > 0
+    assert f"{stored} records are in again already, drop it" in failed.stderr

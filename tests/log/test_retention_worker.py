@@ -240,6 +240,28 @@ def test_a_log_whose_folder_was_removed_is_reported_once(
     log.close()
 
 
+def test_a_step_that_fails_because_its_log_was_closed_is_not_reported(
+    open_log: Open,
+    clock: FakeClock,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """As a step that takes longer than `close` waits for it."""
+    monkeypatch.setattr(retention_worker, "STOP_TIMEOUT_S", 0.0)
+    log = open_log()
+    log.create_topic("ticks", retention_age_s=1)
+    fill(log, 5)
+
+    def closed_meanwhile() -> None:
+        log.close()
+        raise sl.UnavailableError("the folder was removed")
+
+    monkeypatch.setattr(parts_of(log).store, "topics", closed_meanwhile)
+    clock.advance(FIRST_DELAY_S + 10 * RETRY_MAX_S)
+
+    assert failures(caplog) == []
+
+
 def test_a_log_that_is_back_is_trimmed_again_and_a_new_failure_is_reported(
     clock: FakeClock, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

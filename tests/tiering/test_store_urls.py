@@ -53,3 +53,24 @@ def test_a_sweep_of_a_store_by_another_spelling_of_its_url_deletes_nothing(tmp_p
 
         assert swept == 0
         assert list(log.read("t", 0, 0)) == records
+
+
+@pytest.mark.parametrize("url", ["ftp://x/y", "s3://", "az://c", "foo://bar"])
+def test_a_url_of_no_store_is_refused_in_one_line(url: str) -> None:
+    with pytest.raises(InvalidError) as caught:
+        open_store(url)
+
+    assert "\n" not in str(caught.value.fields["reason"])
+    assert "Debug" not in str(caught.value)
+    if url != "az://c":
+        assert "begins with file:///, memory:///, s3://" in str(caught.value)
+
+
+def test_a_store_that_does_not_answer_is_reported_in_one_line() -> None:
+    store = open_store("http://127.0.0.1:1/nowhere")
+
+    with pytest.raises(sl.StrandlineError) as caught:
+        store.get("a")
+
+    assert "\n" not in str(caught.value.fields["reason"])
+    assert "Debug" not in str(caught.value)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import msgspec
 import pytest
 
 import strandline as sl
@@ -337,3 +338,31 @@ def test_keys_are_distinguished_by_their_json() -> None:
     assert digest_of({"a": 1, "b": 2}) == digest_of({"b": 2, "a": 1})
     with pytest.raises(InvalidError, match="JSON"):
         digest_of(object())
+
+
+@pytest.mark.parametrize(
+    "equal",
+    [
+        ("1", "1.0", "1e0", "10e-1"),
+        ("0", "-0", "0.0", "-0.0", "0e5"),
+        ("10000000000000000", "1e16"),
+        ('{"a": [1, {"b": 2}]}', '{"a": [1.0, {"b": 2e0}]}'),
+        ("1.5", "15e-1"),
+    ],
+)
+def test_numbers_that_are_equal_in_json_are_one_key(equal: tuple[str, ...]) -> None:
+    digests = {digest_of(msgspec.json.decode(text)) for text in equal}
+
+    assert len(digests) == 1
+
+
+def test_different_json_is_different_keys() -> None:
+    texts = ("1", '"1"', "true", "1.5", "2", "[1]", '{"1": 1}', "null", "1e300", "1e301", '""')
+
+    assert len({digest_of(msgspec.json.decode(text)) for text in texts}) == len(texts)
+
+
+def test_the_digest_of_a_text_or_an_integer_stays_as_it_was_stored() -> None:
+    assert digest_of(17).hex() == "1f749db43a13a74afd40d9b0a4fd3fef"
+    assert digest_of("a").hex() == "dbea35bc7f21752194bf49390c6f6a35"
+    assert digest_of({"b": 1, "a": [2]}).hex() == "02d705cc41d881cbb9757b45f5284d10"

@@ -10,7 +10,7 @@ import pytest
 import strandline as sl
 from strandline.subscriptions import OUTSTANDING_MAX
 from strandline.testing import FakeClock
-from strandline.triggers import Counters, Triggers, on, redrive
+from strandline.triggers import Counters, Triggers, dead_letters, on, redrive
 from tests.logs import OpenAgain
 from tests.triggers.calls import CONSUMERS, Calls, cursors, publish, wait_until
 
@@ -208,6 +208,10 @@ def test_whatever_a_function_raises_harms_no_other(error: BaseException) -> None
         )
 
     assert calls.seen == [1, 2]
+    # Python makes a RuntimeError of a StopIteration that leaves a coroutine.
+    expected = type(error).__name__, "RuntimeError" if isinstance(error, StopIteration) else ""
+    for letter in dead_letters(log, "orders"):
+        assert letter.reason.startswith(expected[letter.consumer == "async"] or expected[0])
 
 
 def test_as_many_run_at_once_as_concurrency_says_and_one_of_a_key() -> None:

@@ -1,5 +1,6 @@
 """Records that cannot be applied: stop there, or set them aside; never skip in silence."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -65,6 +66,46 @@ def test_a_poison_record_stops_its_partition_and_no_other_wb7(log: Log) -> None:
         assert isinstance(health.partitions[0].fault, sl.StoppedError)
         assert health.partitions[1].readiness is Readiness.READY
         assert not health.is_healthy
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), asyncio.CancelledError()])
+@pytest.mark.parametrize("poison", ["stop", "quarantine"])
+def test_an_apply_that_exits_is_poison_as_any_other_error(
+    poison: str, error: BaseException, log: Log
+) -> None:
+    class Exiting(Accounts):
+        def apply(self, state: State, record: sl.Record) -> int:
+            if record.kind == "poison":
+                raise error
+            return super().apply(state, record)
+
+    with running(log, 0, 1, view=Exiting(), poison=poison) as view:
+        view.publish(opened("ann", 5), partition=0)
+
+        with pytest.raises(sl.StrandlineError):
+            view.publish(sl.Event("poison", 1, key="ann"), partition=0)
+
+        assert view.publish(opened("bob", 1), partition=1).outcome == 1
+        stopped = Readiness.STOPPED if poison == "stop" else Readiness.READY
+        assert view.health().partitions[0].readiness is stopped
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()])
+def test_an_initial_that_exits_stops_its_partition_and_no_other(
+    error: BaseException, log: Log
+) -> None:
+    class Exiting(Accounts):
+        def initial(self, partition: int) -> State:
+            if partition == 0:
+                raise error
+            return super().initial(partition)
+
+    with sl.LiveView(log, "accounts", Exiting()) as view:
+        view.reconcile([0, 1])
+
+        with pytest.raises(sl.StoppedError):
+            view.wait_applied(0, 0, PATIENCE_S)
+        assert view.publish(opened("bob", 1), partition=1).outcome == 1
 
 
 def test_nothing_past_a_poison_record_is_snapshotted_wb7(log: Log, tmp_path: Path) -> None:

@@ -294,28 +294,6 @@ def test_a_torn_write_of_any_length_leaves_the_old_snapshot(log: Log, path: Path
         assert not list(path.parent.glob("*.tmp")), "what was left is tidied by the next"
 
 
-def test_encode_that_fails_is_reported_and_keeps_the_view_going(log: Log, path: Path) -> None:
-    class Shy(Accounts):
-        is_shy = True
-
-        def encode(self, state: State) -> bytes:
-            if self.is_shy:
-                raise TypeError("not this")
-            return super().encode(state)
-
-    accounts = Shy()
-    with running(log, 0, view=accounts, snapshot=path) as view:
-        view.publish(opened("ann", 5), partition=0)
-        with pytest.raises(sl.UnavailableError):
-            view.save()
-        assert isinstance(view.health().snapshot_fault, TypeError)
-        assert state_of(view) == {"ann": 5}
-
-        accounts.is_shy = False
-        view.save()
-        assert view.committed(0) == 0
-
-
 def test_calls_from_all_sides_at_once_keep_the_snapshot_whole_wb12(log: Log, path: Path) -> None:
     """WB12: reconciles and snapshots meet inside the view and not on one temporary file."""
     fill(log, 20, partition=0)

@@ -1,8 +1,10 @@
 """The command that appends, from arguments, standard input or a file."""
 
-import itertools
+import contextlib
+import copy
 import os
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -21,7 +23,15 @@ from strandline.cli.options import (
 )
 from strandline.cli.screen import is_typed, note, progress, show, show_json
 from strandline.cli.user_files import STANDARD, reading
-from strandline.values import Durability, Event, InvalidError, Mode, Topic, ValueKind
+from strandline.values import (
+    Durability,
+    Event,
+    InvalidError,
+    Mode,
+    StrandlineError,
+    Topic,
+    ValueKind,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -41,6 +51,12 @@ _Format = Annotated[
     str | None,
     typer.Option(
         "--format", metavar="NAME", help="jsonl, csv, parquet or arrow; by default from the name."
+    ),
+]
+_Skip = Annotated[
+    int,
+    typer.Option(
+        metavar="N", min=0, help="Leave out the first N values: those stored before an error."
     ),
 ]
 _Kind = Annotated[
@@ -123,6 +139,7 @@ def append(
     url: Url = None,
     source: _Source = None,
     file_format: _Format = None,
+    skip: _Skip = 0,
     kind: _Kind = None,
     key: _Key = None,
     key_field: _KeyField = None,
@@ -143,7 +160,8 @@ def append(
     {kind, payload, key, headers, occurred_at}, of which only kind is required. A line of a
     bytes topic is {value: base64, key}. In a topic of batches, each record batch of a file is
     one record; in a typed one, its columns are cast to the schema. Standard input is JSON
-    lines unless --format is given.
+    lines unless --format is given. Cells of CSV are text, unless the topic has a schema or
+    declares its payload; an empty one is null. An error says how many values are stored.
     """
     level = Durability.parse(durability)
     terms = InputTerms(
@@ -164,18 +182,24 @@ def append(
     by_hand = not payloads and source in (None, STANDARD) and is_typed()
     with existing(url, Mode.WRITE) as log:
         found = topic_of(log, topic, tenant)
-        settings = log.describe_topic(found).settings
-        items = _items(payloads, source, file_format, settings.value_kind, terms)
+        value_kind, schema = _kind_and_schema(log, found)
+        items = _items(payloads, source, file_format, value_kind, terms, schema=schema)
         if by_hand:
             note("Type a line of JSON for each record, and Ctrl-D when done.")
-        if settings.batch_schema is None:
-            appended = _append(log, found, items, options, is_shown=not by_hand)
-        else:
-            appended = _publish(log, found, items, options)
+        store = _publish if value_kind is ValueKind.BATCH and schema is not None else _append
+        appended = store(log, found, items, options, skip=skip, is_shown=not by_hand)
     if json:
         show_json({"topic": topic, "durability": str(level), **appended.to_json()})
     else:
         show(f"{topic}: {appended.records:,} appended, {level}{appended.again}")
+
+
+def _kind_and_schema(log: "Log", topic: Topic) -> "tuple[ValueKind, pa.Schema | None]":
+    """Return the kind of a topic's values, and the schema of its batches or declared payloads."""
+    settings = log.describe_topic(topic).settings
+    if settings.batch_schema is None:
+        return settings.value_kind, settings.payload_schema
+    return settings.value_kind, log.scope(topic.tenant).topic(topic).schema
 
 
 def _items(
@@ -184,6 +208,8 @@ def _items(
     file_format: str | None,
     kind: ValueKind,
     terms: InputTerms,
+    *,
+    schema: "pa.Schema | None",
 ) -> Iterator[InputValue]:
     if payloads:
         if source is not None:
@@ -197,7 +223,7 @@ def _items(
     if chosen is None or chosen not in SUFFIXES.values():
         raise InvalidError("say which format it is, with --format", format=chosen, file=path)
     with reading(path) as file:
-        yield from from_file(file, chosen, kind, terms)
+        yield from from_file(file, chosen, kind, terms, schema)
 
 
 def _append(
@@ -206,12 +232,14 @@ def _append(
     items: Iterable[InputValue],
     options: dict[str, Any],
     *,
+    skip: int,
     is_shown: bool,
 ) -> Appended:
     appended = Appended()
-    rest = iter(items)
-    with progress(f"appending to {topic.name}", is_shown=is_shown) as bar:
-        while piece := list(itertools.islice(rest, _BATCH)):
+    rest = islice(items, skip, None)
+    shown = progress(f"appending to {topic.name}", is_shown=is_shown)
+    with shown as bar, _saying_what_is_stored(appended, skip):
+        while piece := list(islice(rest, _BATCH)):
             if options["idempotency_key"] is not None and appended.records:
                 raise InvalidError(
                     "an idempotency key is for one append of up to 1,000 values",
@@ -229,16 +257,38 @@ def _append(
     return appended
 
 
+@contextlib.contextmanager
+def _saying_what_is_stored(appended: Appended, skip: int) -> Iterator[None]:
+    """Add to an error in the middle how many records are stored, and how to go on after them."""
+    try:
+        yield
+    except StrandlineError as error:
+        if not appended.records or "stored" in error.fields:
+            raise
+        stored, following = appended.records, skip + appended.records
+        told = copy.copy(error)
+        told.args = (f"{error}; {stored} records are stored, go on with --skip {following}",)
+        told.fields = {**error.fields, "stored": stored, "skip": following}
+        raise told from error
+
+
 def _publish(
-    log: "Log", topic: Topic, items: Iterable[InputValue], options: dict[str, Any]
+    log: "Log",
+    topic: Topic,
+    items: Iterable[InputValue],
+    options: dict[str, Any],
+    *,
+    skip: int,
+    is_shown: bool,
 ) -> Appended:
     """Append to a typed topic; each batch must match its schema."""
     appended = Appended()
     tenant = options.pop("tenant")
     scope = log.scope(topic.tenant if tenant is None else tenant)
     known = scope.topic(topic)
-    with progress(f"appending to {topic.name}") as bar:
-        for value, key in items:
+    shown = progress(f"appending to {topic.name}", is_shown=is_shown)
+    with shown as bar, _saying_what_is_stored(appended, skip):
+        for value, key in islice(items, skip, None):
             if options["idempotency_key"] is not None and appended.records:
                 raise InvalidError(
                     "an idempotency key is for one batch of a typed topic", stored=appended.records
@@ -274,10 +324,12 @@ def _fitted(batch: "pa.RecordBatch", schema: "pa.Schema") -> "pa.RecordBatch":
 
 
 def _headers(pairs: Iterable[str]) -> dict[str, str]:
-    headers = {}
+    headers: dict[str, str] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals:
             raise typer.BadParameter(f"{pair!r} is not a header: use NAME=VALUE")
+        if name in headers:
+            raise typer.BadParameter(f"the header {name!r} is given twice, a record has one")
         headers[name] = value
     return headers

@@ -122,15 +122,21 @@ def _payload(text: str, number: int) -> object:
 
 
 def from_file(
-    file: IO[bytes], file_format: str, kind: ValueKind, terms: InputTerms
+    file: IO[bytes],
+    file_format: str,
+    kind: ValueKind,
+    terms: InputTerms,
+    schema: "pa.Schema | None" = None,
 ) -> Iterator[InputValue]:
-    """Yield the values in a file."""
+    """Yield the values in a file; `schema` is the topic's, for columns of CSV."""
     if file_format == "jsonl":
         if kind is ValueKind.BATCH:
             raise InvalidError("a topic of batches accepts CSV, Parquet and Arrow, not JSON lines")
         yield from _from_lines(file, kind, terms)
         return
-    for batch in _batches(file, file_format):
+    # Of a typed topic, what the schema does not have is refused with its type.
+    infers = kind is ValueKind.BATCH and schema is not None
+    for batch in _batches(file, file_format, schema, infers=infers):
         if kind is ValueKind.BATCH:
             if batch.num_rows:
                 yield InputValue(batch, terms.key)
@@ -162,7 +168,9 @@ def _event(line: _Line, terms: InputTerms) -> Event:
     )
 
 
-def _batches(file: IO[bytes], file_format: str) -> "Iterator[pa.RecordBatch]":
+def _batches(
+    file: IO[bytes], file_format: str, schema: "pa.Schema | None", *, infers: bool
+) -> "Iterator[pa.RecordBatch]":
     import pyarrow as pa  # noqa: PLC0415 Not for JSON lines.
 
     from strandline.values.arrow_input import read_arrow  # noqa: PLC0415 The same.
@@ -173,9 +181,9 @@ def _batches(file: IO[bytes], file_format: str) -> "Iterator[pa.RecordBatch]":
         return
     try:
         if file_format == "csv":
-            from pyarrow import csv  # noqa: PLC0415 The same.
+            from strandline.cli.csv_rows import batches_of  # noqa: PLC0415 The same.
 
-            found = iter(csv.open_csv(file))
+            found = batches_of(file, schema, infers=infers)
         else:
             from pyarrow import parquet  # noqa: PLC0415 The same.
 
@@ -185,7 +193,9 @@ def _batches(file: IO[bytes], file_format: str) -> "Iterator[pa.RecordBatch]":
             check_content(batch)
             yield batch
     except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
-        raise InvalidError(f"this cannot be read as {file_format}", reason=str(error)) from error
+        fits = schema is None or "conversion error" not in str(error)
+        what = "this cannot be read as" if fits else "these rows do not fit the topic's schema in"
+        raise InvalidError(f"{what} {file_format}", reason=str(error)) from error
 
 
 def _sought(file: IO[bytes]) -> "IO[bytes] | pa.BufferReader":
@@ -196,6 +206,9 @@ def _sought(file: IO[bytes]) -> "IO[bytes] | pa.BufferReader":
 
 
 def _from_rows(batch: "pa.RecordBatch", kind: ValueKind, terms: InputTerms) -> Iterator[InputValue]:
+    from strandline.cli.csv_rows import check_names  # noqa: PLC0415 Not for JSON lines.
+
+    check_names(batch.schema.names)
     for number, row in enumerate(rows_of(batch), 1):
         if kind is ValueKind.BYTES:
             if not isinstance(row.get("value"), bytes):

@@ -1,5 +1,7 @@
 """Commands that take a topic out to a file, and bring it into a log."""
 
+import contextlib
+import copy
 import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -17,6 +19,7 @@ from strandline.values import (
     InvalidError,
     Mode,
     Record,
+    StrandlineError,
     Topic,
     TopicSettings,
     ValueKind,
@@ -128,8 +131,9 @@ def import_(
     with reading(path) as file:
         header, rows = read_rows(file, chosen)
         with open_log(url, clock=clock) as log:
+            is_new = not _is_there(log, topic or header.topic, header.tenant)
             made = _create(log, header, topic)
-            with progress(f"importing {made.name}") as bar:
+            with progress(f"importing {made.name}") as bar, _tidying(log, made, is_new=is_new):
                 fields = _append(log, made, rows, clock, bar.advance)
     clock.record_us = None
     if json:
@@ -209,6 +213,32 @@ def _create(log: "Log", header: "Header", name: str | None) -> Topic:
     if any(marks.high for marks in log.describe_topic(made).marks):
         raise ConflictError("this topic has records, choose a new name", topic=made.name)
     return made
+
+
+def _is_there(log: "Log", name: str, tenant: str | None) -> bool:
+    try:
+        log.topic(name, tenant=tenant)
+    except InvalidError:
+        return False
+    return True
+
+
+@contextlib.contextmanager
+def _tidying(log: "Log", topic: Topic, *, is_new: bool) -> Iterator[None]:
+    """After a failed import drop a new topic without records; say what any other one holds."""
+    try:
+        yield
+    except StrandlineError as error:
+        stored = sum(marks.high for marks in log.describe_topic(topic).marks)
+        if is_new and not stored:
+            log.drop_topic(topic)
+        if not stored:
+            raise
+        told = copy.copy(error)
+        advice = "already, drop it before you import again"
+        told.args = (f"{error}; {stored} records are in {topic.name} {advice}",)
+        told.fields = {**error.fields, "stored": stored}
+        raise told from error
 
 
 def _append(

@@ -236,10 +236,10 @@ class LogWriter(Protocol):
     def apply_retention(self, topic: TopicName) -> Sequence[TrimReport]:
         """Trim each partition to the topic's retention, as `trim` without `force`.
 
-        Age: records whose timestamp is older than `retention_age_s`. Bytes: the oldest
-        records, until each partition keeps at most `retention_bytes`; the newest record
-        always stays. Beyond `limit_bytes` the oldest are removed even if a consumer has not
-        acked them. A store may also apply retention by itself, after an append.
+        Age: records older than `retention_age_s` by this process's clock; one that runs ahead
+        removes too early, and active consumers may seem idle. Bytes: the oldest, until each
+        partition keeps at most `retention_bytes`; the newest record always stays. Beyond
+        `limit_bytes` also what a consumer has not acked. A store may apply it after an append.
         """
 
     def seal(self, topic: TopicName) -> int:

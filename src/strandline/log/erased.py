@@ -25,6 +25,11 @@ def tombstone(kind: ValueKind, digest: bytes | None) -> Body:
     return _BYTES + text.encode()
 
 
+def erased_event() -> Event:
+    """Return a tombstone to append, in a topic without proof."""
+    return Event(ERASED_KIND, None, headers={ERASED_HEADER: _NO_DIGEST})
+
+
 def size_of_tombstone(body: Body) -> int:
     """Return the size of a tombstone as counted against limits."""
     if isinstance(body, EventBody):

@@ -136,7 +136,8 @@ class RetentionWorker:
             return
         finally:
             self._is_idle.set()
-        self._call_later(self._rest_s(self._clock.monotonic() - began_at))
+        if not self._is_over:
+            self._call_later(self._rest_s(self._clock.monotonic() - began_at))
 
     def _rest_s(self, spent_s: float) -> float:
         if self._topics:
@@ -188,7 +189,9 @@ class RetentionWorker:
         return True
 
     def _note_fault(self, topic: Topic | None, fault: str) -> None:
-        """Log a failure, unless it is the same as before."""
+        """Log a failure, unless it is the same as before, or the log was closed meanwhile."""
+        if self._is_over:
+            return
         if fault not in self._faults.values():
             _logger.warning("retention failed and is tried again: %s", fault)
         self._faults[topic] = fault

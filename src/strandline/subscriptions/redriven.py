@@ -204,7 +204,7 @@ class Redriven:
             *(self._log, self._whose, record),
             deliveries=count,
             reason=reason,
-            redrive=carrier.offset,
+            carrier=carrier,
         )
         self._the_reader().ack(carrier)
         self._drop(record, (carrier.partition, carrier.offset))

@@ -115,7 +115,7 @@ class RedrivenQueue:
             *(self._log, self._whose, record),
             deliveries=deliveries,
             reason=reason,
-            redrive=carrier.record.offset,
+            carrier=carrier.record,
         )
 
     def _the_reader(self) -> SharedConsumer:

@@ -14,7 +14,9 @@ from strandline.log import Log, TopicName, check_blocking, is_erased, parts_of
 from strandline.subscriptions.dead_letters import (
     REDRIVEN_HEADER,
     dead_letter_topic_name,
+    erase_copy,
     found_topic,
+    is_erased_at,
     redrive_topic_name,
     redriven_letters,
 )
@@ -231,6 +233,9 @@ class _Redrive:
 
     def _hand_on(self, letter: DeadLetter) -> bool:
         (record,) = self._log.read(self._letters, 0, letter.offset, letter.offset + 1)
+        if is_erased(record):
+            # Since it was listed.
+            return False
         event = _with_header(letter.event, REDRIVEN_HEADER, str(letter.offset))
         if self._target is not None:
             self._append_to(self._target, letter, record)
@@ -245,6 +250,8 @@ class _Redrive:
             durability=self._log.durability_max,
             idempotency_key=self._identity(letter),
         )
+        if letter.key is not None and is_erased_at(self._log, self._letters, record):
+            erase_copy(self._log, self._redriven, receipt.partition, receipt.offset)
         return not receipt.is_repeat
 
     def _append_to(self, target: Topic, letter: DeadLetter, record: Record) -> None:

@@ -4,13 +4,15 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import ModuleType
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 from urllib.parse import unquote, urlsplit
 
 from strandline.io import Io, SystemIo
 from strandline.values import InvalidError, UnavailableError
 from strandline.values.extras import needing
 from strandline.values.names import check_text
+
+_SCHEMES: Final = "file:///, memory:///, s3://, gs://, az:// or abfss://"
 
 
 class ObjectStore(Protocol):
@@ -54,7 +56,10 @@ class ObstoreStore:
         try:
             self._store = self._opened(scheme)
         except (self._obstore.exceptions.BaseError, ValueError, OSError) as error:
-            raise InvalidError("this store cannot be opened", url=url, reason=str(error)) from error
+            reason = _reason(error)
+            if "Unable to recognise URL" in reason:
+                reason = f"a store's URL begins with {_SCHEMES}, and names a bucket or host"
+            raise InvalidError("this store cannot be opened", url=url, reason=reason) from error
 
     def _opened(self, scheme: str) -> Any:
         stores = self._obstore.store
@@ -187,7 +192,9 @@ def _parsed(url: str) -> tuple[str, str]:
     try:
         parts = urlsplit(url)
     except ValueError as error:
-        raise InvalidError("this is not a URL of a store", url=url, reason=str(error)) from error
+        raise InvalidError(
+            "this is not a URL of a store", url=url, reason=_reason(error)
+        ) from error
     if not parts.scheme:
         raise InvalidError("a store's URL is like file:///path or s3://bucket/prefix", url=url)
     if parts.password or parts.username:
@@ -206,6 +213,11 @@ def _check_whole(url: str) -> None:
         )
 
 
+def _reason(error: Exception) -> str:
+    """Return the first line of an error: those of obstore go on with Rust's debug output."""
+    return next(iter(str(error).splitlines()), type(error).__name__)
+
+
 @contextmanager
 def _translated(obstore: ModuleType, url: str, name: str | None = None) -> Iterator[None]:
     errors = obstore.exceptions
@@ -215,12 +227,12 @@ def _translated(obstore: ModuleType, url: str, name: str | None = None) -> Itera
         raise _NoObjectError from error
     except (ValueError, errors.UnknownConfigurationKeyError, errors.InvalidPathError) as error:
         raise InvalidError(
-            "the store cannot be used like this", url=url, reason=str(error)
+            "the store cannot be used like this", url=url, reason=_reason(error)
         ) from error
     except (errors.BaseError, OSError) as error:
         raise UnavailableError(
             "the object store did not answer as it should, check its URL or try again",
             url=url,
             name=name,
-            reason=str(error),
+            reason=_reason(error),
         ) from error

@@ -18,6 +18,8 @@ KEYS_MAX: Final = 1_000_000
 """How many handled records with a key a trigger keeps at most: the latest ones."""
 
 KEY_BYTES: Final = 16
+#: Larger whole numbers have no form as an integer that all of JSON can hold.
+_WHOLE_MAX: Final = 2.0**63
 
 
 class HandledKey(NamedTuple):
@@ -28,14 +30,30 @@ class HandledKey(NamedTuple):
 
 
 def digest_of(key: object) -> bytes:
-    """Return what stands for a key: equal for equal JSON, and for nothing else."""
+    """Return what stands for a key: equal for equal JSON, and for nothing else.
+
+    1, 1.0 and 1e0 are equal, and have the digest of 1.
+    """
     try:
         text = msgspec.json.encode(key, order="sorted")
+        if type(key) is not str and type(key) is not int:
+            text = msgspec.json.encode(_plain(msgspec.json.decode(text)), order="sorted")
     except (TypeError, ValueError) as error:
         raise InvalidError(
             "a de-duplication key is text, a number or other JSON", type=type(key).__name__
         ) from error
     return hashlib.blake2b(text, digest_size=KEY_BYTES).digest()
+
+
+def _plain(value: object) -> object:
+    """Return a JSON value with its whole numbers as integers."""
+    if isinstance(value, float) and abs(value) < _WHOLE_MAX and value.is_integer():
+        return int(value)
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    if isinstance(value, dict):
+        return {name: _plain(each) for name, each in value.items()}
+    return value
 
 
 class HandledKeys:

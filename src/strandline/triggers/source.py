@@ -96,13 +96,14 @@ class RedriveSource:
         """See Source."""
         whole = self.read(carrier.partition, carrier.offset)
         subject = self.subject(whole)
-        assert subject is not None
-        append_dead_letter(
-            *(self._log, ConsumerName(self._topic, self._name, None), subject),
-            deliveries=deliveries,
-            reason=reason,
-            redrive=carrier.offset,
-        )
+        # None if it was erased meanwhile, as its dead letter was.
+        if subject is not None:
+            append_dead_letter(
+                *(self._log, ConsumerName(self._topic, self._name, None), subject),
+                deliveries=deliveries,
+                reason=reason,
+                carrier=carrier,
+            )
         self.consumer.ack(carrier)
 
 

@@ -6,6 +6,8 @@ FailedError
 └── StoppedError     fix .cause, then rebuild or reassign .partition
 """
 
+import threading
+
 from strandline.values import FailedError, InvalidError
 
 
@@ -36,3 +38,10 @@ class StoppedError(FailedError):
         super().__init__(cause)
         self.partition = partition
         self.offset = offset
+
+
+def check_no_interrupt(error: BaseException) -> None:
+    """Raise an interrupt of the main thread; all else comes from the user's function."""
+    is_interrupt = isinstance(error, KeyboardInterrupt)
+    if is_interrupt and threading.current_thread() is threading.main_thread():
+        raise error

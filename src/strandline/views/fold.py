@@ -21,7 +21,7 @@ from strandline.values import (
     UnavailableError,
 )
 from strandline.values.names import check_text
-from strandline.views.errors import RefusedError
+from strandline.views.errors import RefusedError, check_no_interrupt
 from strandline.views.health import PartitionHealth, Readiness
 from strandline.views.outcomes import Outcomes
 from strandline.views.view import StateT, View
@@ -32,7 +32,7 @@ from strandline.writes.watermark import Watermark
 class PoisonError(Exception):
     """`apply` failed at `offset`. Internal to this package."""
 
-    def __init__(self, offset: int, cause: Exception) -> None:
+    def __init__(self, offset: int, cause: BaseException) -> None:
         super().__init__(offset)
         self.offset = offset
         self.cause = cause
@@ -128,7 +128,8 @@ class Fold(Generic[StateT]):
                 except RefusedError as refusal:
                     outcomes.refuse(offset, str(refusal))
                     outcomes.note(offset, refusal)
-                except Exception as cause:
+                except BaseException as cause:
+                    check_no_interrupt(cause)
                     raise PoisonError(offset, cause) from cause
                 else:
                     if outcomes.floors:
@@ -144,7 +145,11 @@ class Fold(Generic[StateT]):
         encoded = self._view.encode(self._state)
         if isinstance(encoded, bytes):
             return encoded
-        raise InvalidError("encode must return bytes", type=type(encoded).__name__)
+        raise InvalidError(
+            "encode must return bytes, encode the text or copy the buffer with bytes(…)",
+            view=self._view.name,
+            type=type(encoded).__name__,
+        )
 
     # --- the assigner's side ---
 

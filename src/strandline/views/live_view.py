@@ -362,11 +362,10 @@ class LiveView(Generic[StateT]):
     # --- keeping and ending ---
 
     def save(self) -> None:
-        """Write a snapshot now, if any partition has advanced. UnavailableError if it fails."""
+        """Write what has advanced. UnavailableError; InvalidError if `encode` gave no bytes."""
         self._check_open()
         self._finish(self._pump.request(self._pump.save))
-        if (fault := self._saving.save_fault) is not None:
-            raise UnavailableError("the snapshot could not be written") from fault
+        self._saving.check_saved()
 
     def close(self, *, save: bool = True, timeout_s: float | None = None) -> None:
         """Stop the pump, after a last snapshot if `save`. May be repeated.

@@ -15,6 +15,7 @@ from strandline.values import (
     TrimmedError,
     UnavailableError,
 )
+from strandline.views.errors import check_no_interrupt
 from strandline.views.fold import Fold
 from strandline.views.snapshot import Section, SnapshotFile
 from strandline.views.view import StateT, View
@@ -76,7 +77,8 @@ class Saving(Generic[StateT]):
         oldest, fold.origin = fold.origin or 0, None
         try:
             state = self._view.initial(fold.partition)
-        except Exception as error:
+        except BaseException as error:
+            check_no_interrupt(error)
             raise InvalidError("initial failed", partition=fold.partition) from error
         fold.position = None
         fold.load(state, oldest, oldest, {})
@@ -97,7 +99,8 @@ class Saving(Generic[StateT]):
             raise
         except (DivergedError, TrimmedError, InvalidError):
             return False
-        except Exception as error:  # noqa: BLE001 - After any error of decode, replay.
+        except BaseException as error:  # noqa: BLE001 - After any error of decode, replay.
+            check_no_interrupt(error)
             self._decode_fault = error
             return False
         fold.quarantined = {**section.quarantined, **fold.quarantined}
@@ -131,7 +134,8 @@ class Saving(Generic[StateT]):
                     lost.append(fold)
                 except ClosedError:
                     raise
-                except Exception as error:  # noqa: BLE001 - The user's encode may raise anything.
+                except BaseException as error:  # noqa: BLE001 - The user's encode may raise anything.
+                    check_no_interrupt(error)
                     self.save_fault = error
         if fresh:
             try:
@@ -141,6 +145,18 @@ class Saving(Generic[StateT]):
                 # The next save has at least as much to write.
                 self.save_fault = error
         return lost
+
+    def check_saved(self) -> None:
+        """Raise what the latest save failed with."""
+        fault = self.save_fault
+        if isinstance(fault, InvalidError):
+            raise fault
+        if fault is not None:
+            raise UnavailableError(
+                "the snapshot could not be written",
+                view=self._view.name,
+                reason=f"{type(fault).__qualname__}: {fault}",
+            ) from fault
 
     def drop(self, partitions: Iterable[int]) -> None:
         """Remove these partitions from the snapshot; raises if it cannot be written."""

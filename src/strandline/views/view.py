@@ -77,5 +77,12 @@ def check_view(view: object) -> None:
         kind = view.__qualname__ if isinstance(view, type) else "MyView"
         raise InvalidError(f"a view is an object of a View, write {kind}()", view=repr(view))
     for name in ("initial", "apply", "check", "encode", "decode"):
-        if inspect.iscoroutinefunction(getattr(view, name)):
+        function = getattr(view, name)
+        if inspect.iscoroutinefunction(function):
             raise InvalidError("a view runs in a thread, write this without async", name=name)
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            raise InvalidError(
+                "a function that yields would never run, return instead",
+                view=view.name,
+                function=name,
+            )

@@ -1,5 +1,6 @@
 """Frames of columns: many records as one Arrow record batch, perhaps compressed."""
 
+import functools
 from array import array
 from collections.abc import Sequence
 from itertools import pairwise
@@ -66,6 +67,16 @@ def compression_of(flags: int) -> Compression | None:
 def frame_schema(kind: ValueKind, flags: int) -> pa.Schema:
     """Return the columns of a frame."""
     return _SCHEMAS[kind is ValueKind.EVENT, bool(flags & IS_MIXED)]
+
+
+@functools.cache
+def import_for_arrays() -> None:
+    """Import what pyarrow imports to make its first array of a list: all of pandas, if it is there.
+
+    Before the partition is locked, since that takes a fifth of a second or, on a busy machine,
+    seconds, and others wait.
+    """
+    pa.array([None])
 
 
 def encode_drafts(

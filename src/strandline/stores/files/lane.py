@@ -9,12 +9,14 @@ from typing import Any, Final, NoReturn
 from uuid import UUID
 
 from strandline.clock import Clock
+from strandline.log.draft_columns import COLUMNS_MIN
 from strandline.log.open_state import closed_log
 from strandline.log.receipts import finish
 from strandline.log.store import AppendRequest, Placement
 from strandline.stores.closing import close_each
 from strandline.stores.file_errors import unavailable
 from strandline.stores.files.appends import Frozen, Head
+from strandline.stores.files.columnar import import_for_arrays
 from strandline.stores.files.compiled_lane import Appender, CompiledLane, route, size_of
 from strandline.stores.files.fencing import fenced
 from strandline.stores.files.partition import PartitionFiles
@@ -89,6 +91,8 @@ class Lane:
         self, request: AppendRequest, level: Durability, timeout_s: float | None, *, may_wait: bool
     ) -> WriteReceipt[Placement]:
         """Append; see Store.append."""
+        if len(request.drafts) >= COLUMNS_MIN:
+            import_for_arrays()
         channel = self.channel
         try:
             if not may_wait:

@@ -37,4 +37,5 @@ def checkpoint(store: ObjectStore, folder: str, version: int) -> None:
     try:
         deltalake.DeltaTable(f"{store.url.rstrip('/')}/{quote(folder)}").create_checkpoint()
     except (deltalake.exceptions.DeltaError, OSError) as error:
-        _logger.warning("no checkpoint of the Delta table %s was written: %s", folder, error)
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        _logger.warning("no checkpoint of the Delta table %s was written: %s", folder, reason)
