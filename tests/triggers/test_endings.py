@@ -83,7 +83,7 @@ def test_a_function_may_ask_for_the_stop(log: sl.Log) -> None:
 
     @triggers.on("orders", name="billing")
     async def bill(record: sl.Record) -> None:
-        with pytest.raises(sl.InvalidError, match="wait for itself"):
+        with pytest.raises(sl.InvalidError, match="wait for its own event loop"):
             triggers.stop()
         triggers.request_stop()
 

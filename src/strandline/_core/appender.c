@@ -1,9 +1,8 @@
 /* Appender: the whole of a warm append, from a topic's name to the receipt.
  *
- * There is one for each partition that single events were appended to. It does what Log.append,
- * Appends and Lane.append_event do for an event without terms, and what they do for a list of
- * events, and answers NotImplemented with nothing done where any of these would do something
- * else.
+ * Each partition to which single events were appended has one. It does the same as Log.append,
+ * Appends and Lane.append_event for an event, or a list of events, without terms. In all other
+ * cases it does nothing and returns NotImplemented.
  */
 #include "receipt.h"
 
@@ -153,14 +152,14 @@ static Step append_by_lane(Appender *appender, PyObject *value, Placed *placed, 
     return step;
 }
 
-/* Raise what the caller gets of the exception that is set. */
+/* Replace the exception that is set by the one that the caller gets. */
 static PyObject *raise_failed(Appender *appender, PyObject *value) {
     PyObject *type, *error, *traceback;
     PyErr_Fetch(&type, &error, &traceback);
     PyErr_NormalizeException(&type, &error, &traceback);
     PyObject *answer = error ? PyObject_CallFunctionObjArgs(
         appender->failed, error, value, NULL) : NULL;
-    /* It has raised; if it has not, the error itself is. */
+    /* It should have raised; if it has not, raise the original error. */
     if (answer || !error) PyErr_Restore(type, error, traceback);
     else {
         Py_XDECREF(type);
@@ -199,12 +198,12 @@ static PyObject *receipt_of(Appender *appender, PyObject *value, PyObject *level
     receipt->placed = *placed;
     receipt->turn = turn;
     receipt->epoch = epoch;
-    /* Nothing that it refers to can refer to it. */
+    /* No object that it refers to can refer to it. */
     PyObject_GC_UnTrack(receipt);
     return (PyObject *)receipt;
 }
 
-/* Return the receipt once what it says is durable. */
+/* Return the receipt once its records are durable. */
 static PyObject *when_durable(Appender *appender, PyObject *receipt, int64_t turn) {
     int is_durable = commit_wait(appender->commit, turn);
     if (LIKELY(is_durable > 0)) return receipt;
@@ -214,7 +213,7 @@ static PyObject *when_durable(Appender *appender, PyObject *receipt, int64_t tur
     return receipt;
 }
 
-/* Append `value`, which is an event, or a list of so many; return the receipt of the first. */
+/* Append `value`, an event or a list of `count` events; return the receipt of the first. */
 static PyObject *append_value(Appender *appender, PyObject *value, Py_ssize_t count, PyObject *level,
                               bool may_wait) {
     Placed placed;
@@ -232,7 +231,7 @@ static PyObject *append_value(Appender *appender, PyObject *value, Py_ssize_t co
     appender->records += count;
     appender->bytes += size_bytes;
     if (!number_of(appender->written, value_name, &epoch)) return NULL;
-    /* After it was written: a round of syncing that begins from now on makes it durable. */
+    /* After the write: the next round of syncing that begins makes it durable. */
     int64_t turn = commit_turn(appender->commit, epoch);
     if (!announce_end(appender, placed.offset + count)) return NULL;
     PyObject *receipt = receipt_of(appender, value, level, &placed, turn, epoch);
@@ -243,7 +242,7 @@ static PyObject *append_value(Appender *appender, PyObject *value, Py_ssize_t co
 /* Append a list of events; return the receipts. */
 static PyObject *append_list(Appender *appender, PyObject *events, PyObject *level, bool may_wait) {
     Py_ssize_t count = PyList_Size(events);
-    /* The receipts keep it; the caller may change its own. */
+    /* The receipts keep a copy, because the caller may change its list. */
     PyObject *own = PyList_GetSlice(events, 0, count);
     PyObject *first = own ? append_value(appender, own, count, level, may_wait) : NULL;
     Py_XDECREF(own);
@@ -253,12 +252,12 @@ static PyObject *append_list(Appender *appender, PyObject *events, PyObject *lev
     return receipts;
 }
 
-/* The level that these terms request, borrowed; NULL if they say more than that. */
+/* The durability that these terms request, borrowed; NULL if they have any other term. */
 static PyObject *level_of(const Appender *appender, PyObject *terms) {
     if (!PyDict_Size(terms)) return appender->level;
     PyObject *given = PyDict_Size(terms) == 1 ? PyDict_GetItem(terms, durability_name) : NULL;
     if (!given || given == appender->level || given == appender->durability_max) return given;
-    /* Names as they stand in a program are one object each. */
+    /* Python interns names in a program, so that pointers can be compared. */
     if (given == durable_text) return appender->durability_max;
     return given == written_text ? appender->level : NULL;
 }

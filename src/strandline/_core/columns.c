@@ -80,7 +80,7 @@ static bool ends_are_within(const Columns *columns, int column) {
     return first <= last && last <= columns->content_length[column];
 }
 
-/* Whether so many of the first `count` bits, which take at most `size` bytes, are not set. */
+/* Whether exactly `nulls` of the first `count` bits, in at most `size` bytes, are not set. */
 static bool counts_nulls(const char *bits, uint64_t size, uint32_t count, uint64_t nulls) {
     if (size < ((uint64_t)count + 7) / 8) return false;
     uint64_t found = 0;
@@ -114,7 +114,7 @@ bool columns_find(Columns *columns, const char *message, size_t length, uint32_t
     for (size_t index = 0; index < COLUMN_BUFFERS; index++) {
         at[index] = read_u64(message + known.buffers_at + 16 * index);
         size[index] = read_u64(message + known.buffers_at + 16 * index + 8);
-        /* One after the other, as we write them. */
+        /* In sequence, as this file writes them. */
         if (at[index] != used || size[index] > body_length - used) return false;
         used += padded(size[index]);
         if (used > body_length) return false;

@@ -1,9 +1,9 @@
 /* What the files of the core share. See core.pyi for what each Python name does.
  *
- * The core is only a fast path: whatever is uncommon it leaves to Python, with nothing
- * done. A function that may do so returns 0, or NotImplemented.
+ * The core is only a fast path: in uncommon cases it does nothing and leaves the work to Python.
+ * A function that may do so returns 0, or NotImplemented.
  *
- * The interpreter's lock guards everything here that is not said to be used without it.
+ * The interpreter's lock guards all data here, unless a comment says that it is used without it.
  */
 #ifndef STRANDLINE_CORE_H
 #define STRANDLINE_CORE_H

@@ -36,7 +36,7 @@ static void prepare_zeros(Zeros zeros, size_t length) {
     uint32_t one[32], other[32], *power = one, *next = other;
     one[0] = POLYNOMIAL;
     for (int bit = 1; bit < 32; bit++) one[bit] = 1u << (bit - 1);
-    /* That is one bit; each squaring doubles it. */
+    /* This matrix is for one bit; each squaring doubles the length. */
     for (size_t bits = 1; bits < 8 * length; bits *= 2) {
         square(next, power);
         uint32_t *swapped = power;

@@ -1,11 +1,11 @@
-/* Events: made of what a caller passes, and of what was stored. */
+/* Events: created from a caller's arguments, and from stored bytes. */
 #include "core.h"
 
 PyTypeObject *EventType;
 
 /* The heads of five parts, and a number. */
 enum { ROW_HEADS_BYTES = 40 };
-/* Nothing that is stored is larger than this. */
+/* No stored event is larger than this. */
 static const size_t EVENT_BYTES_MAX = UINT32_MAX - 4096;
 
 static Event *event_with_room(size_t row_bytes) {
@@ -145,10 +145,10 @@ static Event *with_texts(Event *event, PyObject *kind, PyObject *key) {
     return event;
 }
 
-/* Return the event; NULL, perhaps without an exception, where Python has to look at it. */
+/* Return the event; NULL, possibly without an exception, if Python has to check it. */
 static Event *event_if_plain(const Arguments *given) {
     EventParts parts = {.has_key = given->key != Py_None, .headers = "{}", .headers_length = 2};
-    /* First, as it calls Python. What is wrong with it is raised in its turn. */
+    /* First, because it calls Python. On an error Python repeats all checks in its own order. */
     if (!take_time(given->occurred_at, &parts)) {
         PyErr_Clear();
         return NULL;
@@ -211,7 +211,7 @@ static bool set_stored_time(EventParts *parts, PyObject *us) {
     return !PyErr_Occurred();
 }
 
-/* Return a new reference to what `check` makes of a text that is not plain. */
+/* Return a new reference to the result of `check` for a text that is not plain. */
 static PyObject *checked_text(PyObject *text, PyObject *check, const char **content, size_t *length) {
     Py_ssize_t size;
     PyObject *checked = call_one(check, text);

@@ -1,7 +1,7 @@
 /* Follower: waits for the next events of one partition, and reads them, in one call.
  *
- * It is at the end of the segment that grows. Whatever it finds there but frames of events is
- * left to Python, as is more than a little at a time.
+ * It reads at the end of the active segment. Python reads everything except frames of events,
+ * and large amounts of records.
  */
 #include "tail_watch.h"
 
@@ -41,7 +41,7 @@ static void follower_dealloc(Follower *follower) {
     free_object(follower);
 }
 
-/* Return the events up to `end`; NotImplemented if that is Python's. */
+/* Return the events up to `end`; NotImplemented if Python has to read them. */
 static PyObject *take(Follower *follower, int64_t next, int64_t end, int64_t position,
                       long long records_max) {
     PyObject *records = end - next <= records_max ? reader_take(follower->reader, position, end) : NULL;

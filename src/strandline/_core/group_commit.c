@@ -1,4 +1,4 @@
-/* GroupCommit: rounds of syncing. One thread at a time syncs, for all that wait.
+/* GroupCommit: rounds of syncing. One thread at a time syncs, for all waiting threads.
  *
  * It is also the lock and the counters of the coordinator's stage (writes/rounds.py), so that
  * threads that wait here and threads that wait in Python take turns. A thread that waits here
@@ -10,8 +10,8 @@
 #include <errno.h>
 #include <time.h>
 
-/* How long rounds go on without a look at whether the tail is still in its place, as the owner of
- * a partition does. What was written to a tail that is not any more is lost with it. */
+/* How often rounds check that the tail file has not been replaced, as the owner of a partition
+ * does. Records written to a replaced tail are lost. */
 static const double LOOK_S = 0.01;
 
 /* --- with `mutex` held --- */
@@ -50,7 +50,7 @@ void commit_end_round(GroupCommit *commit) {
 /* --- without it --- */
 
 void commit_wake(GroupCommit *commit, int64_t ended) {
-    /* Who leads first: the disk has nothing to do until then. */
+    /* The next leader first: the disk is idle until it begins. */
     wake_word_wake(&commit->changed[(ended + 1) & 1], 1);
     wake_word_wake(&commit->changed[ended & 1], WAKE_ALL);
 }
@@ -59,11 +59,11 @@ bool commit_is_ended(const GroupCommit *commit, int64_t turn) {
     return __atomic_load_n(&commit->ended, __ATOMIC_ACQUIRE) >= turn;
 }
 
-/* Sync for all who wait; false if that is left to Python. `mutex` is held when it is called,
- * and not when it returns. */
+/* Sync for all waiting threads; false if Python has to sync. The caller holds `mutex`; it is
+ * released on return. */
 static bool lead(GroupCommit *commit) {
     commit->is_busy = true;
-    /* Before the tail is read: what is written from now on waits for the next round. */
+    /* Before the tail is read: records written from now on belong to the next round. */
     commit->begun++;
     int64_t known = commit->durable, epoch = commit->written_epoch;
     pthread_mutex_unlock(&commit->mutex);
@@ -92,14 +92,14 @@ static bool lead(GroupCommit *commit) {
 
 typedef enum { ENDED, NOT_YET, NOT_HERE } Waited;
 
-/* Lead a round, or block until there is something to look at; ENDED also if it may have. */
+/* Lead a round, or block until woken; ENDED also if the round only may have ended. */
 static Waited take_turn(GroupCommit *commit, int64_t turn) {
     WakeWord *changed = &commit->changed[turn & 1];
     pthread_mutex_lock(&commit->mutex);
     bool is_here = commit->place && !commit->is_closed && !commit->error;
     if (commit->ended < turn && is_here && !commit->is_busy) return lead(commit) ? ENDED : NOT_HERE;
     bool blocks = commit->ended < turn && is_here;
-    /* Whatever changes from here on changes this. */
+    /* Every change from here on changes this value. */
     uint32_t seen = wake_word_value(changed);
     pthread_mutex_unlock(&commit->mutex);
     if (!blocks) return is_here ? ENDED : NOT_HERE;

@@ -1,7 +1,7 @@
-/* JSON in: the same values as msgspec decodes, or nothing.
+/* Decodes JSON to the same values as msgspec, or leaves it to Python.
  *
- * Each function returns NULL for what it does not know, with or without an exception:
- * `json_decode` clears it, Python decodes the text again and raises what is wrong.
+ * Each function returns NULL for text that it does not support, with or without an exception:
+ * `json_decode` clears it; Python decodes the text again, and raises the error if there is one.
  */
 #include "json_input.h"
 #include <math.h>

@@ -1,4 +1,4 @@
-/* JSON out: the same bytes as `encode_exact` and `encode_sorted`, or nothing.
+/* Encodes JSON to the same bytes as `encode_exact` and `encode_sorted`, or leaves it to Python.
  *
  * Reads exact dicts, lists, texts, numbers, True, False and None. No Python code runs
  * meanwhile, so that nothing read can change.

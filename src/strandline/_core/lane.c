@@ -6,9 +6,9 @@
  * released, an append is one step to all other threads. It is released in two places only,
  * `lane_pwrite_large` and `lane_wait_for_lock`.
  *
- * An append answers NotImplemented with nothing done for all that is Python's: a lane that is
- * not armed, a partition to be looked at, a lock that another process has, a segment that is
- * full, space to be reserved, a record that is too large.
+ * An append does nothing and returns NotImplemented where Python has to append: if the lane is
+ * not armed, the partition has to be checked, another process has the lock, the segment is full,
+ * space has to be reserved, or the record is too large.
  */
 #include "lane.h"
 #include <unistd.h>
@@ -20,7 +20,7 @@ enum {
     SHORT_WRITE_BYTES = 64 * 1024,
     /* A longer frame is not kept for readers. */
     KEPT_BYTES_MAX = 8 * 1024,
-    /* After as much, the system begins to store it. */
+    /* After this many bytes the system is asked to begin writing them to disk. */
     WRITEBACK_BYTES = 4 << 20,
     /* From here on, no zeros are written ahead. */
     LARGE_BYTES = 128 * 1024
@@ -191,7 +191,7 @@ static PyObject *lane_close(Lane *lane, PyObject *unused) {
 
 /* --- one append --- */
 
-/* Whether a frame of this size goes to where the partition ends, without Python's help. */
+/* Whether a frame of this size can be appended without Python. */
 static bool has_room(Lane *lane, size_t size) {
     if (lane->head.position >= lane->segment_bytes || lane->head.next < lane->durable) return false;
     int64_t end = lane->head.position + (int64_t)size;
@@ -216,8 +216,8 @@ static void write_frame_head(Lane *lane, int kind, size_t body_length, uint32_t 
     write_u32(frame, crc32c(lane->frame_seed, frame + 4, FRAME_HEAD - 4 + body_length));
 }
 
-/* Write the frame that is ready, and tell where the partition ends now. What fails here
- * leaves the files in any state: the lane is broken, as Python's flush would be. */
+/* Write the prepared frame, and publish the new end of the partition. A failure leaves the files
+ * in an unknown state: the lane is broken, as Python's flush would be. */
 static bool write_frame(Lane *lane, size_t size, uint32_t count, int64_t now, int64_t size_bytes) {
     const char *frame = lane->frame.bytes;
     lane->is_broken = true; /* Until it is done. */

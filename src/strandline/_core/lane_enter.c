@@ -1,18 +1,18 @@
 /* Whether a lane may write now: it has the partition's lock, and knows where the partition ends. */
 #include "lane.h"
 
-/* How long an owner goes on without a look at its files, as PartitionWriter does. */
+/* How often an owner checks its files, as PartitionWriter does. */
 static const double OWN_CHECK_S = 0.01;
 
-/* For how long the lock is kept: at least so long where another process asks for it, and at most
- * so long. After that it is taken for each append for a while, because of writers that know
- * nothing of asking, and try again every 2 ms. */
+/* The minimum time for which the lock is kept when another process requests it, and the maximum.
+ * After the maximum it is taken for each append for a while, for writers that cannot request it
+ * and retry every 2 ms. */
 static const double SHARE_S = 0.0005, LEASE_S = 0.02, REST_S = 0.001;
-/* It is kept after so many appends, each soon after the one before. */
+/* It is kept after this many appends, each soon after the previous one. */
 enum { RUN_MIN = 4 };
 static const double SOON_S = 0.001;
 
-/* Whether the lock is still the one that counts, and the head where the partition ends; false
+/* Whether the lock file is still in its place, and the head is the end of the partition; false
  * with an exception. */
 static bool is_current(Lane *lane, bool *is_current) {
     char tail[TAIL_BYTES];
@@ -42,7 +42,7 @@ static bool has_kept_lock(Lane *lane) {
     return false;
 }
 
-/* Have the lock; LEFT if another process has it for longer. */
+/* Acquire the lock; LEFT if another process holds it for too long. */
 static Step take_lock(Lane *lane) {
     bool is_locked = false, gives_way = lane->has_yielded && lane->map && lane_is_wanted(lane);
     if (!gives_way && !lane_try_lock(lane, &is_locked)) {
@@ -104,7 +104,7 @@ static void leave_shared(Lane *lane) {
         give_up_lock(lane);
 }
 
-/* Go on with the lock of an owner; now and then look whether it still is one. */
+/* Use the lock of an owner; check from time to time that it is still the owner. */
 static Step enter_owned(Lane *lane) {
     double now;
     bool may_write;

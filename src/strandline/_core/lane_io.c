@@ -1,5 +1,5 @@
-/* What a lane asks of the system, or of the `io` and `clock` that it was given: the same
- * calls in the same order. */
+/* A lane's calls of the system, or of the `io` and `clock` that it was given: the same calls in
+ * the same order. */
 #include "lane.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -9,11 +9,11 @@
 #include <time.h>
 #include <unistd.h>
 
-/* For how long a lock is tried for that another process has: first without a pause, then with
- * one. A process that has just given it up lets another take it for as long. */
+/* How long a lane tries to take a lock that another process has: first without a pause, then
+ * with pauses. Then, how long a process that has just released it lets another one take it. */
 static const double WAIT_S = 0.005, GIVE_WAY_S = 0.00005;
 enum { SPINS = 16, PAUSE_US = 20 };
-/* How long a lane goes on without a look at whether the lock file is in its place. */
+/* How often a lane checks that the lock file is in its place. */
 static const double LOOK_S = 0.01;
 /* How many zeros are written ahead at least. */
 enum { STEP_MIN_BYTES = 64 * 1024 };
@@ -122,7 +122,7 @@ PyObject *start_writeback(PyObject *module, PyObject *args) {
 }
 
 bool lane_pread(Lane *lane, int fd, char *data, size_t length, int64_t at) {
-    /* What the file does not have is no slot, and not a fence that is missing. */
+    /* 0xff for the part that the file lacks: an invalid slot, which is not a missing fence. */
     memset(data, 0xff, length);
     if (UNLIKELY(lane->io != Py_None)) {
         PyObject *bytes = PyObject_CallMethod(
@@ -176,7 +176,7 @@ void lane_unlock(Lane *lane) {
     if (type) PyErr_Restore(type, value, traceback);
 }
 
-/* Whether the process that asked for the lock which this one gave up has not taken it yet. */
+/* Whether this process released the lock on request, and the other one has not taken it yet. */
 static bool gives_way(const Lane *lane, double waited_s) {
     return lane->has_yielded && waited_s < GIVE_WAY_S && lane_is_wanted(lane);
 }

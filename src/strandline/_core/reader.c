@@ -1,8 +1,8 @@
-/* Reader: the records of one segment, one by one, out of verified frames.
+/* Reader: the records of one segment, one by one, from verified frames.
  *
- * Stops before a frame that is not common, or does not verify: Python reads that one, and
- * may begin a new reader behind it. A frame is checked as a whole before its first record
- * is made, so that none is read by both.
+ * Stops before a frame of an uncommon kind, or one that does not verify: Python reads that frame,
+ * and may create a new reader after it. A frame is checked as a whole before its first record
+ * is created, so no record is read twice.
  */
 #include "reader.h"
 #include <errno.h>
@@ -162,7 +162,7 @@ void reader_pass(Reader *reader, const VerifiedFrame *frame) {
     reader->base += frame->count;
 }
 
-/* Open the next frame; false at the end, before one that is Python's, or with an error. */
+/* Open the next frame; false at the end, before one that Python has to read, or with an error. */
 static bool open_frame(Reader *reader) {
     VerifiedFrame frame;
     if (!reader_look(reader, &frame)) return false;
@@ -180,7 +180,7 @@ static bool open_frame(Reader *reader) {
     return true;
 }
 
-/* Count the next record; false, from then on for ever, if it is too large for what is left. */
+/* Count the next record; false, also for all later ones, if it exceeds the remaining size. */
 static bool has_room(Reader *reader, int64_t size) {
     reader->is_full = size > reader->bytes_left && !reader->is_first;
     if (reader->is_full) return false;

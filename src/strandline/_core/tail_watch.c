@@ -1,10 +1,10 @@
 /* TailWatch: threads of this process wait until the tail of one partition changes.
  *
- * One of those who wait, the leader, blocks for notices of the tail file; the others block on a
- * condition. Who leads looks at the tail after each notice, and wakes the others. An append by a
- * lane of this process says by itself where the partition ends now. `mutex` guards the fields;
- * it is held while the tail is looked at, and no thread waits for the interpreter's lock while
- * it holds it. See design 0130 for why no wake-up is lost.
+ * One of the waiting threads, the leader, blocks for notices of the tail file; the others block
+ * on a condition. The leader reads the tail after each notice, and wakes the others. An append by
+ * a lane of this process passes the new end of the partition directly. `mutex` guards the fields;
+ * it is held while the tail is read, and no thread waits for the interpreter's lock while it
+ * holds `mutex`. See design 0130 for why no wake-up is lost.
  */
 #include "tail_watch.h"
 #include <errno.h>
@@ -18,12 +18,12 @@
 #endif
 
 enum {
-    /* Of how many tails one process has notices here: users have 128 instances by default. */
+    /* How many tails of a process may have notices: a user has 128 inotify instances by default. */
     NOTICES_MAX = 8,
     NOTICES_BYTES = 4096,
     LOOKS_MAX = 50 /* How often a tail is read that is being written. */
 };
-/* How long it goes on without a look at whether the tail is in its place. */
+/* How often it is checked that the tail is in its place. */
 static const double PLACE_S = 0.01;
 /* How many have notices; guarded by the interpreter's lock. */
 static int notices_open;
@@ -124,7 +124,7 @@ bool tail_begin_notices(TailWatch *watch, const char *path) {
 
 static void ring(int bell) {
     const uint64_t once = 1;
-    /* It fails only where it rings already. */
+    /* It fails only if the bell is set already. */
     if (write(bell, &once, sizeof once) < 0) return;
 }
 
@@ -245,7 +245,7 @@ Waited tail_watch_wait(TailWatch *watch, int64_t aim, int64_t next, double until
         now = monotonic_s();
     }
     __atomic_store_n(&watch->waiting, watch->waiting - 1, __ATOMIC_RELAXED);
-    /* Another has to lead now. */
+    /* Another thread has to lead now. */
     if (watch->waiting && !watch->has_leader) pthread_cond_signal(&watch->changed);
     pthread_mutex_unlock(&watch->mutex);
     return waited;

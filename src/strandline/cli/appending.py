@@ -266,10 +266,10 @@ def _saying_what_is_stored(appended: Appended, skip: int) -> Iterator[None]:
         if not appended.records or "stored" in error.fields:
             raise
         stored, following = appended.records, skip + appended.records
-        told = copy.copy(error)
-        told.args = (f"{error}; {stored} records are stored, go on with --skip {following}",)
-        told.fields = {**error.fields, "stored": stored, "skip": following}
-        raise told from error
+        raised = copy.copy(error)
+        raised.args = (f"{error}; {stored} records are stored, go on with --skip {following}",)
+        raised.fields = {**error.fields, "stored": stored, "skip": following}
+        raise raised from error
 
 
 def _publish(

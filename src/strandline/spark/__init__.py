@@ -1,7 +1,8 @@
 """Topics as Spark tables and streams. The only room that imports pyspark.
 
-Importing it imports no pyspark: what needs it raises when it is called. `source` is what
-Spark finds as `format("strandline")`; `listener` keeps consumers in step with queries.
+Importing this package does not import pyspark: functions that need it raise when they are called
+without it. `source` implements `format("strandline")`; `listener` moves consumers as queries
+make progress.
 """
 
 from strandline.spark.cluster import cluster_session

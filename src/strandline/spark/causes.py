@@ -1,4 +1,4 @@
-"""Why Spark failed, out of what it says: pages of stack traces, with the cause among them."""
+"""Extracts the cause of a Spark failure from its error text, which is pages of stack traces."""
 
 import re
 from itertools import takewhile
@@ -14,16 +14,16 @@ _STATE: Final = re.compile(r"( SQLSTATE: \w{5})+\Z")
 
 
 def text_of(error: Exception) -> str:
-    """Return what an error of Spark says, and what its Java says of the causes."""
+    """Return the message of a Spark error, with the Java stack trace of its causes."""
     stack = getattr(error, "_stackTrace", None)
     return f"{error}\n{stack}" if stack else str(error)
 
 
 def root_cause(text: str) -> str:
-    """Return what happened, in a line.
+    """Return the cause of a failure, in one line.
 
-    It is the error that ended the last Python traceback, or else the first line of what
-    Spark says, with the innermost cause if Java names one.
+    The error that ended the last Python traceback, or else the first line of Spark's message,
+    with the innermost cause if Java names one.
     """
     lines = text.splitlines()
     raised = _raised(lines)

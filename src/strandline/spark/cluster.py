@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 PACKAGES = ("pyspark_strandline", "strandline")
 _ARCHIVE = "strandline.zip"
-# The first that the format knows: the same code makes the same bytes.
+# The earliest time of the zip format, fixed so that the same code makes the same bytes.
 _NO_TIME = (1980, 1, 1, 0, 0, 0)
 
 
@@ -35,11 +35,11 @@ def cluster_session(
 ) -> "SparkSession":
     """Return a session whose executors run the Strandline of this process.
 
-    `folder` exists; what the driver writes by itself goes below it. The machines of the
-    cluster need a Python like this one, as `PYSPARK_PYTHON` names it, with pyarrow,
-    msgspec, google-crc32c and sqlglot, and obstore for a tier; they see the log and
-    checkpoints under the same paths as the driver. `settings` are Spark's own and win.
-    InvalidError if this process has a session of another master.
+    `folder` must exist; the driver's own files are written below it. The machines of the
+    cluster need the same Python version as this process, named by `PYSPARK_PYTHON`, with
+    pyarrow, msgspec, google-crc32c and sqlglot, and obstore for a tier; they need the log and
+    checkpoints under the same paths as the driver. `settings` are Spark's own and take
+    precedence. InvalidError if this process has a session of another master.
     """
     with needing("PySpark", "spark"):
         from pyspark.sql import SparkSession  # noqa: PLC0415 # An extra.
@@ -74,10 +74,10 @@ def cluster_session(
 
 @contextlib.contextmanager
 def _on_python_path(archive: str) -> Iterator[None]:
-    """Let a Java that starts now have the code on its path.
+    """Put the code on the Python path of a Java that starts now.
 
-    The Pythons that plan streams beside the driver get no added files, and are those of
-    the executors' Python.
+    The Python processes that plan streams beside the driver do not get added files, and use the
+    executors' Python.
     """
     before = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (archive, before)))
@@ -93,7 +93,7 @@ def _on_python_path(archive: str) -> Iterator[None]:
 def write_code(folder: str) -> str:
     """Write the code of this process's Strandline into the folder, and return its path.
 
-    For sessions that are not made here: `--py-files` of `spark-submit`, or `addPyFile`.
+    For sessions that are created elsewhere: `--py-files` of `spark-submit`, or `addPyFile`.
     """
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:

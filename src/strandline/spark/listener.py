@@ -1,4 +1,4 @@
-"""Keeps consumers in step with streaming queries, at the end of each micro-batch."""
+"""Moves the consumers of streaming queries, at the end of each micro-batch."""
 
 import logging
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ _logger = logging.getLogger("strandline")
 
 @dataclass(frozen=True, slots=True)
 class Behind:
-    """How many records a query's partitions are behind the end of the log."""
+    """The lag of a query: how many records its partitions are behind the end of the log."""
 
     least: int
     most: int
@@ -31,20 +31,20 @@ class Behind:
 class ConsumerListener(StreamingQueryListener):
     """`spark.streams.addListener(ConsumerListener())`.
 
-    Moves the consumer that a stream's `groupId` names to what the query has finished, so
-    that `log.consumers` shows its lag, and nothing is trimmed that it has still to read.
-    Without it the consumer follows a micro-batch late, and never sees the last one.
+    Moves the consumer that a stream's `groupId` names to the end of the finished micro-batch, so
+    that `log.consumers` shows its lag, and records that the query has not read yet are not
+    trimmed. Without the listener the consumer is one micro-batch late, and misses the last one.
     """
 
     def __init__(self) -> None:
         self._behind: dict[str, Behind] = {}
 
     def behind(self, query_id: object) -> Behind | None:
-        """Return how far a query was behind at its last progress; None before there was one."""
+        """Return the lag of a query at its last progress; None before the first progress."""
         return self._behind.get(str(query_id))
 
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802 # Spark's names.
-        """Nothing is finished yet."""
+        """Do nothing: no micro-batch is finished yet."""
 
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802
         for source in event.progress.sources:
@@ -54,7 +54,7 @@ class ConsumerListener(StreamingQueryListener):
                 _move(place)
 
     def onQueryIdle(self, event: Any) -> None:  # noqa: N802
-        """Nothing has moved."""
+        """Do nothing: there was no micro-batch."""
 
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
         self._behind.pop(str(event.id), None)
@@ -72,4 +72,4 @@ def _move(place: StreamPlace) -> None:
         with open_log(place.url, mode=Mode.CONSUME) as log:
             keep_up(log, place)
     except StrandlineError as error:
-        _logger.warning("the consumer %r of a stream stays back: %s", place.consumer, error)
+        _logger.warning("the consumer %r of a stream was not moved: %s", place.consumer, error)

@@ -1,9 +1,8 @@
-"""What a caller may say with `.option(…)`, checked before anything is read.
+"""The options of a read, given with `.option(…)`, checked before anything is read.
 
-Names and meanings are those of Spark's own Kafka source wherever it has them. Those of its
-options that only tune a client of Kafka are ignored, with a warning. Any other name that
-does not exist, a value that means nothing and two options that contradict each other are
-InvalidError: nothing is guessed.
+Names and meanings are those of Spark's Kafka source where it has the option. Options of the
+Kafka source that only tune a Kafka client are ignored, with a warning. Any other unknown name,
+an invalid value, and options that contradict each other raise InvalidError.
 """
 
 import difflib
@@ -40,14 +39,14 @@ STREAM_ONLY = (
 #: How long a stream waits for `minOffsetsPerTrigger` records, by default.
 TRIGGER_DELAY_S = 900.0
 
-#: What people write for `subscribe`.
+#: Wrong names that users write for `subscribe`.
 _TOPIC_NAMES = ("topic", "topics")
 _DELAY = re.compile(r"(\d+)\s*(ms|s|m|min|h|d)")
 _UNIT_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 class Options:
-    """The options of one read or write, by any spelling of their names."""
+    """The options of one read or write; names are case-insensitive."""
 
     def __init__(self, given: Mapping[str, str], known: Iterable[str] = READ_OPTIONS) -> None:
         names = {name.lower(): name for name in known}
@@ -67,7 +66,7 @@ class Options:
             raise InvalidError(reason, options=found)
 
     def only_one(self, *names: str) -> str | None:
-        """Return which of these was given, if any; InvalidError for more than one."""
+        """Return the one of these options that was given, if any; InvalidError for several."""
         found = [name for name in names if name in self]
         if len(found) > 1:
             raise InvalidError("these options contradict each other, give one", options=found)
@@ -81,19 +80,19 @@ class Options:
         return value
 
     def choice(self, name: str, default: str, *others: str) -> str:
-        """Return the value, which is one of these whatever its case."""
+        """Return the value, one of these; case-insensitive."""
         value = (self.text(name) or default).lower()
         if value not in (default, *others):
             raise InvalidError(f"{name} is one of {', '.join((default, *others))}", value=value)
         return value
 
     def flag(self, name: str, *, default: bool) -> bool:
-        """Return whether it is true."""
+        """Return the value of a boolean option."""
         value = self.choice(name, str(default).lower(), str(not default).lower())
         return value == "true"
 
     def count(self, name: str) -> int | None:
-        """Return a whole number from 1 on."""
+        """Return a whole number, at least 1."""
         value = self.text(name)
         if value is None:
             return None
@@ -102,7 +101,7 @@ class Options:
         return int(value)
 
     def seconds(self, name: str, default: float) -> float:
-        """Return a length of time such as 15m, 30s or 500ms."""
+        """Return a duration such as 15m, 30s or 500ms."""
         value = self.text(name)
         if value is None:
             return default
@@ -112,7 +111,7 @@ class Options:
         return int(found[1]) * _UNIT_S[found[2]]
 
     def names(self, name: str) -> tuple[str, ...] | None:
-        """Return a list of names with commas between them, each once."""
+        """Return a comma-separated list of distinct names."""
         value = self.text(name)
         if value is None:
             return None
@@ -151,7 +150,7 @@ def _unknown(name: str, names: Mapping[str, str]) -> InvalidError:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which topics: their names, a pattern of them, or certain partitions."""
+    """The topics to read: their names, a pattern, or certain partitions."""
 
     names: tuple[str, ...] | None = None
     pattern: str | None = None
@@ -161,20 +160,20 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class PositionBound:
-    """A place in each partition: `earliest`, `latest`, an offset, or a time in µs."""
+    """A position in each partition: `earliest`, `latest`, an offset, or a time in µs."""
 
     word: str | None = None
     #: By topic and partition; -2 is earliest, -1 latest.
     offsets: Mapping[str, Mapping[int, int]] | None = None
     timestamp_us: int | None = None
     timestamps_us: Mapping[str, Mapping[int, int]] | None = None
-    #: What a time after the last record means: an error, or latest.
+    #: How a time after the last record is handled: an error, or latest.
     strategy: str = "error"
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much a micro-batch takes."""
+    """The limits of a micro-batch."""
 
     rows_max: int | None = None
     bytes_max: int | None = None
@@ -183,13 +182,13 @@ class Limits:
 
     @property
     def is_none(self) -> bool:
-        """Whether everything there is, is taken."""
+        """Whether there are no limits."""
         return self.rows_max is None and self.bytes_max is None and self.rows_min is None
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a row looks like, and which rows there are."""
+    """The columns of the rows, and the filter of the rows."""
 
     is_kafka: bool = False
     include_headers: bool = False
@@ -218,7 +217,7 @@ class ReadOptions:
 
     def check_batch(self) -> None:
         """Raise InvalidError for options of streams only."""
-        self._refuse(STREAM_ONLY, "this is for readStream alone, leave it out here")
+        self._refuse(STREAM_ONLY, "this option is for readStream only, leave it out here")
         words = (self.start.word if self.start else None, self.end.word if self.end else None)
         if words[0] == "latest":
             raise InvalidError("a batch that starts at latest is empty, start somewhere else")
@@ -227,7 +226,7 @@ class ReadOptions:
 
     def check_stream(self) -> None:
         """Raise InvalidError for options of batches only."""
-        self._refuse(BATCH_ONLY, "this is for batches alone, a stream has no end")
+        self._refuse(BATCH_ONLY, "this option is for batches only, a stream has no end")
 
     def _refuse(self, names: Iterable[str], reason: str) -> None:
         found = sorted(self.given & set(names))
@@ -236,7 +235,7 @@ class ReadOptions:
 
 
 def read_options(given: Mapping[str, str]) -> ReadOptions:
-    """Return what the options of a read say, or raise InvalidError."""
+    """Return the parsed options of a read; InvalidError if one is invalid."""
     options = Options(given)
     limits = _limits(options)
     return ReadOptions(
@@ -259,7 +258,7 @@ def _selection(options: Options) -> Selection:
     tenant = options.text("tenant")
     chosen = options.only_one("subscribe", "subscribePattern", "assign")
     if chosen is None:
-        raise InvalidError("say which topics: give subscribe, subscribePattern or assign")
+        raise InvalidError("name the topics: give subscribe, subscribePattern or assign")
     if chosen == "subscribe":
         return Selection(names=options.names("subscribe"), tenant=tenant)
     if chosen == "subscribePattern":
@@ -268,7 +267,9 @@ def _selection(options: Options) -> Selection:
             re.compile(pattern or "")
         except (re.error, RecursionError) as error:
             raise InvalidError(
-                "subscribePattern is no regular expression", value=pattern, reason=str(error)
+                "subscribePattern is not a valid regular expression",
+                value=pattern,
+                reason=str(error),
             ) from error
         return Selection(pattern=pattern, tenant=tenant)
     assigned = options.decoded("assign", dict[str, tuple[int, ...]], '{"orders": [0, 1]}')
@@ -302,12 +303,12 @@ def _strategy(options: Options) -> str:
     name = "startingOffsetsByTimestampStrategy"
     timed = "startingTimestamp" in options or "startingOffsetsByTimestamp" in options
     if name in options and not timed:
-        raise InvalidError("this goes with a starting time alone", option=name)
+        raise InvalidError("this option needs a starting time", option=name)
     return options.choice(name, "error", "latest")
 
 
 def _bound(options: Options, edge: str) -> PositionBound | None:
-    """Return where to start or end; of several ways to say it, the first counts."""
+    """Return where to start or end; if several options say it, the first one counts."""
     strategy = _strategy(options) if edge == "starting" else "latest"
     if f"{edge}Timestamp" in options:
         text = options.text(f"{edge}Timestamp") or ""
@@ -360,10 +361,10 @@ def _limits(options: Options) -> Limits:
     )
     if limits.rows_min and limits.rows_max and limits.rows_min > limits.rows_max:
         raise InvalidError(
-            "minOffsetsPerTrigger is no more than maxOffsetsPerTrigger",
+            "minOffsetsPerTrigger must not be larger than maxOffsetsPerTrigger",
             min=limits.rows_min,
             max=limits.rows_max,
         )
     if "maxTriggerDelay" in options and not limits.rows_min:
-        raise InvalidError("maxTriggerDelay goes with minOffsetsPerTrigger alone")
+        raise InvalidError("maxTriggerDelay needs minOffsetsPerTrigger")
     return limits

@@ -33,13 +33,13 @@ def register(
 ) -> Sequence[str]:
     """Make a temporary view of each topic, under its name, and return the names.
 
-    A view has the columns of `format("strandline")` and the log's own, and shows what the
-    topic holds now, at each query; to see more, call this again. With `tenant` it is what
-    that tenant sees. With `at`, a datetime with a time zone, views show what was appended
-    before that moment. `options` are those of a batch read, such as `predicate`. Names with
-    other characters than letters, digits and `_` are quoted in SQL with backticks. A topic of
-    batches that has no columns yet gets no view. InvalidError for a log that belongs to one
-    process.
+    A view has the columns of `format("strandline")` and the log's metadata columns. It shows the
+    records that the topic has now, also in later queries; call this again for newer records. With
+    `tenant`, it shows the records that the tenant sees. With `at`, a datetime with a time zone,
+    it shows records that were appended before that time. `options` are those of a batch read,
+    such as `predicate`. In SQL, names with characters other than letters, digits and `_` are
+    quoted with backticks. A topic of batches that has no columns yet gets no view. InvalidError
+    for a log that only this process can open.
     """
     with needing("PySpark", "spark"):
         from strandline.spark.source import StrandlineSource  # noqa: PLC0415 # An extra.
@@ -72,9 +72,9 @@ def _ends_at(log: Log, found: TopicDescription, at_us: int) -> list[int]:
 
 
 def _json(topic: Topic, ends: Sequence[int]) -> str:
-    """Return where the partitions end, as an option.
+    """Return the ends of the partitions, as an option.
 
-    Without it Spark would plan a view at its first query, and keep that for later ones.
+    Without it Spark would fix the end of a view at its first query, for all later ones.
     """
     by_partition = {str(number): end for number, end in enumerate(ends)}
     return msgspec.json.encode({topic.name: by_partition}).decode()

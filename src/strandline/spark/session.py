@@ -1,4 +1,4 @@
-"""A Spark session on this machine that needs nothing set up."""
+"""A local Spark session that needs no configuration."""
 
 import os
 import sys
@@ -30,19 +30,19 @@ def local_session(
     java_options: str = "",
     settings: Mapping[str, str] | None = None,
 ) -> "SparkSession":
-    """Return a session, or the one that this process has already.
+    """Return a new session, or the existing one of this process.
 
-    Everything that Spark writes by itself goes below `folder`, which exists. It runs
-    on the Java that `find_java` finds, uses the loopback address alone, in
-    UTC, without its web pages, and logs errors alone until `setLogLevel` says otherwise.
-    `settings` are Spark's own and win.
+    Spark's own files are written below `folder`, which must exist. Spark runs on the Java that
+    `find_java` finds, uses only the loopback address, the time zone UTC and no web pages, and
+    logs only errors unless `setLogLevel` changes that. `settings` are Spark's own and take
+    precedence.
     """
     with needing("PySpark", "spark"):
         from pyspark.sql import SparkSession  # noqa: PLC0415 # An extra.
     from strandline.spark.source import StrandlineSource  # noqa: PLC0415 # Needs PySpark.
 
     if any(each in folder for each in ',"'):
-        # Spark takes it for several folders, or for the end of an option.
+        # Spark would read it as several folders, or as the end of an option.
         raise InvalidError("a folder for Spark has no comma and no quote", folder=folder)
     os.environ.update(_pythons(master, os.environ))
     prepare_environment()
@@ -59,22 +59,22 @@ def local_session(
         "spark.sql.warehouse.dir": os.path.join(folder, "warehouse"),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        # The default one starts about twenty programs for each micro-batch.
+        # The default implementation starts about twenty processes for each micro-batch.
         "spark.sql.streaming.checkpointFileManagerClass": CHECKPOINT_FILE_MANAGER,
         **(settings or {}),
     }
     builder = SparkSession.builder.master(master).appName(name)
     session = builder.config(map=dict(chosen)).getOrCreate()
-    # Spark did not find the source by itself where the path of Python has a space in it.
+    # Spark does not find the source by itself if the path of Python has a space in it.
     session.dataSource.register(StrandlineSource)
     return session
 
 
 def remote_session(url: str) -> "SparkSession":
-    """Return a session of a Spark Connect server that runs already, `sc://host:port`, in UTC.
+    """Return a session of a running Spark Connect server, `sc://host:port`, in UTC.
 
-    The server's Python has Strandline, and reaches the log. InvalidError without PySpark, and
-    for a URL that is none of such a server.
+    The server's Python must have Strandline and access to the log. InvalidError without PySpark,
+    and for any other URL.
     """
     with needing("PySpark", "spark"):
         from pyspark.sql import SparkSession  # noqa: PLC0415 # An extra.
@@ -89,9 +89,9 @@ def remote_session(url: str) -> "SparkSession":
 
 
 def _pythons(master: str, environment: Mapping[str, str]) -> dict[str, str]:
-    """Return how Spark is to start its Pythons: as what is installed, not from an archive.
+    """Return settings with which Spark's Python processes import pyspark as installed.
 
-    Only on this machine, and where neither another Python nor another Spark is configured.
+    Only on this machine, and if neither another Python nor another Spark is configured.
     """
     names = "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"
     is_chosen = any(name in environment for name in (*names, "SPARK_HOME"))
@@ -106,13 +106,13 @@ CHECKPOINT_FILE_MANAGER = (
 
 
 def prepare_environment() -> None:
-    """Name the Java, the Python and the address that a Spark of this process is to use.
+    """Set the Java, the Python and the address that Spark uses, in this process's environment.
 
-    What the environment names already stays, except a Java that will not do.
+    Variables that are set already stay, except a Java that Spark cannot use.
     """
     os.environ.update(find_java().variables)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    # A machine whose own name does not resolve would not start otherwise.
+    # Otherwise Spark would not start on a machine whose own name does not resolve.
     os.environ.setdefault("SPARK_LOCAL_IP", _LOOPBACK)
     os.environ.setdefault("SPARK_LOCAL_HOSTNAME", "localhost")

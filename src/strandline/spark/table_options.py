@@ -1,8 +1,8 @@
-"""Options of a table in Spark's catalogue, kept where a source in Python gets them back.
+"""Options of a table in Spark's catalogue, stored in the metadata of its columns.
 
-Spark shows a source the options of `CREATE TABLE … USING strandline OPTIONS (…)` when the table
-is made, and none when it is read or written; it passes the columns each time. So the columns
-carry the options, as metadata, which the catalogue keeps with them. See design 0113.
+Spark passes the options of `CREATE TABLE … USING strandline OPTIONS (…)` to a source only when
+the table is created, not when it is read or written; it passes the columns each time. So the
+options are stored as metadata of the columns, which the catalogue keeps. See design 0113.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from pyspark.sql.types import StructField, StructType
 from strandline.values import InvalidError
 
 _METADATA: Final = "strandline.options"
-#: What Spark adds of its own, besides each option a second time.
+#: Options that Spark adds, besides a second copy of each option.
 _PROVIDER: Final = "provider"
 _OF_SPARK: Final = frozenset(
     {_PROVIDER, "owner", "location", "comment", "collation", "external", "is_managed_location"}
@@ -22,7 +22,7 @@ _AGAIN: Final = "option."
 
 
 def is_of_table(given: Mapping[str, str]) -> bool:
-    """Whether these are the options of a table that is being made."""
+    """Whether these are the options of a table that is being created."""
     return _PROVIDER in given
 
 
@@ -46,7 +46,7 @@ def with_options(schema: StructType, options: Mapping[str, str]) -> StructType:
 
 
 def options_of(schema: StructType, given: Mapping[str, str]) -> dict[str, str]:
-    """Return the options of a read or write: of its table, if it is of one, and those given."""
+    """Return the options of a read or write: those of its table, if any, and those given."""
     for each in schema:
         kept = (each.metadata or {}).get(_METADATA)
         if kept is not None:
@@ -60,5 +60,5 @@ def options_of(schema: StructType, given: Mapping[str, str]) -> dict[str, str]:
 
 
 def plain_columns(schema: StructType) -> StructType:
-    """Return the columns without what they carry."""
+    """Return the columns without the options in their metadata."""
     return StructType([StructField(each.name, each.dataType, each.nullable) for each in schema])

@@ -1,4 +1,4 @@
-"""A topic as one DataFrame: its tier by Spark's own Parquet reader, the rest by ours."""
+"""A topic as one DataFrame: Spark's Parquet reader reads its tier, the source the rest."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -18,13 +18,13 @@ def table(
     columns: Sequence[str] | None = None,
     include_metadata: bool = False,
 ) -> "DataFrame":
-    """Return what the topic holds at this moment, with the columns of `format("strandline")`.
+    """Return the current records of the topic, with the columns of `format("strandline")`.
 
-    `tenant`, `columns` and `include_metadata` mean what the options of the same names do.
-    What the tier holds is read as any Parquet, with Spark's pruning and push-down, if this
-    Spark reaches the store by itself. An S3-compatible one it reaches with the jar
-    hadoop-aws and its own `fs.s3a` settings; without, the source reads that part as well,
-    which is slower, and logs a warning. InvalidError as for the source.
+    `tenant`, `columns` and `include_metadata` mean the same as the options of these names.
+    If Spark can read the object store of the tier, it reads the tier's objects as any Parquet,
+    with its pruning and push-down. For an S3-compatible store Spark needs the jar hadoop-aws
+    and its own `fs.s3a` settings; without them the source reads the tier as well, which is
+    slower, and logs a warning. InvalidError as for the source.
     """
     with needing("PySpark", "spark"):
         from strandline.spark.two_halves import united  # noqa: PLC0415 # An extra.

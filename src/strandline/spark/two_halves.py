@@ -1,6 +1,6 @@
 """The two halves of a topic: objects that Spark reads as Parquet, and the tail after them.
 
-Both are cut once, at a common offset, when the frame is made: each record is in one of them.
+They are divided once, at one offset, when the frame is made: each record is in exactly one half.
 """
 
 from collections.abc import Callable, Sequence
@@ -32,9 +32,9 @@ from strandline.tiering.segment import partition_of
 from strandline.typed import spark_schema
 from strandline.values import Mode, ValueKind
 
-#: How Spark's own file systems call what a store's URL says.
+#: URL scheme of a store → scheme in Spark's file systems.
 _SCHEMES: Final = {"s3": "s3a"}
-#: What an object holds of an event or of bytes, besides the metadata.
+#: The columns of an object of events or of bytes, besides the metadata.
 _STORED: Final = {
     ValueKind.EVENT: [
         pa.field("kind", pa.string()),
@@ -47,7 +47,7 @@ _STORED: Final = {
 
 
 def united(spark: SparkSession, options: dict[str, str]) -> DataFrame:
-    """Return the rows of both halves of the topic that the options name."""
+    """Return the rows of both halves of the topic in the options."""
     reading = reading_of(options)
     cut = _cut_now(reading, partial(has_file_system, spark))
     parts = [_cold(spark, reading, cut)] if cut.copies else []
@@ -58,12 +58,12 @@ def united(spark: SparkSession, options: dict[str, str]) -> DataFrame:
 
 @dataclass(slots=True)
 class _Cut:
-    """Where each partition is divided, and the objects before that."""
+    """The offset at which each partition is divided, and the objects before it."""
 
     topic: str
     starts: dict[int, int] = field(default_factory=dict)
     ends: dict[int, int] = field(default_factory=dict)
-    #: Each with the run of it that counts.
+    #: Each with the range of its offsets that belongs to the cold half.
     copies: list[tuple[CopiedSegment, int, int]] = field(default_factory=list)
 
     @property
@@ -93,7 +93,7 @@ def _cut_of(log: Log, reading: SourceRead, reaches: Callable[[str], bool]) -> _C
         marks = log.marks(*place)
         at, high = int(marks.low), int(marks.high)
         found = _copies(cold, log, place, at, high) if is_native else ()
-        # As long as Spark can reach their store: what follows is the source's.
+        # Up to the first object in a store that Spark cannot read: the source reads the rest.
         for copy in takewhile(lambda each: reaches(_scheme(each)), found):
             end = min(copy.end, high)
             cut.copies.append((copy, at, end))
@@ -105,15 +105,15 @@ def _cut_of(log: Log, reading: SourceRead, reaches: Callable[[str], bool]) -> _C
 def _copies(
     cold: ColdSegments, log: Log, place: SourcePartition, low: int, high: int
 ) -> Sequence[CopiedSegment]:
-    """Return the copies from the low-water mark on, of which there is no gap between two."""
+    """Return the copies from the low-water mark on, up to the first gap."""
     found = cold.reach(partition_of(*place), log.epochs(*place), low)
     return [copy for copy in found if copy.start < high]
 
 
 def _is_native(log: Log, place: SourcePartition, kind: ValueKind) -> bool:
-    """Whether Parquet holds this topic's rows as columns, of types that Spark reads.
+    """Whether Parquet has this topic's rows as columns, of types that Spark reads.
 
-    Unknown for batches without their schema: objects may hold them packed.
+    False for batches without a schema: objects may have them packed.
     """
     if kind is not ValueKind.BATCH:
         return True
@@ -123,7 +123,7 @@ def _is_native(log: Log, place: SourcePartition, kind: ValueKind) -> bool:
 
 def _survives_parquet(schema: pa.Schema) -> bool:
     if any(_has_half(each.type) for each in schema):
-        return False  # Spark reads none.
+        return False  # Spark cannot read such columns.
     sink = pa.BufferOutputStream()
     try:
         parquet().write_table(schema.empty_table(), sink)
@@ -164,7 +164,7 @@ def _objects(
     spark: SparkSession, reading: SourceRead, copies: Sequence[CopiedSegment]
 ) -> DataFrame:
     schema = from_arrow_schema(_stored_schema(reading), prefer_timestamp_ntz=True)
-    # Spark would otherwise not notice a flipped bit in a page.
+    # Otherwise Spark would not detect a flipped bit in a page.
     reader = spark.read.schema(schema).option("parquet.page.verify-checksum.enabled", "true")
     return reader.parquet(*map(_path, copies))
 
@@ -184,14 +184,16 @@ def _path(copy: CopiedSegment) -> str:
 
 
 def _scheme(copy: CopiedSegment) -> str:
-    """Return how Spark's file systems call the kind of store that a copy is in."""
+    """Return the scheme of a copy's store in Spark's file systems."""
     scheme = urlsplit(copy.store).scheme
     return _SCHEMES.get(scheme, scheme)
 
 
 def _is_unpacked() -> Column:
-    """Fail where an object holds whole batches instead of columns: they would read as null."""
-    packed = sql.raise_error(sql.lit("this topic's batches are packed, read it by its format"))
+    """Fail if an object has whole batches instead of columns: they would be read as null."""
+    packed = sql.raise_error(
+        sql.lit("this topic's batches are packed, read it with format('strandline')")
+    )
     return sql.when(sql.col(PACKED).isNull(), sql.lit(True)).otherwise(packed.cast("boolean"))
 
 

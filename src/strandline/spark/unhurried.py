@@ -1,4 +1,4 @@
-"""Python's garbage collector, paused where it would scan many objects that are in use."""
+"""Pauses Python's garbage collector where it would scan many objects that are in use."""
 
 import contextlib
 import gc
@@ -11,9 +11,9 @@ _DAEMON = "pyspark.daemon"
 
 @contextlib.contextmanager
 def unhurried() -> Iterator[None]:
-    """Pause the collector: it would scan each of a hundred thousand objects many times.
+    """Pause the collector, which would scan each of a hundred thousand objects many times.
 
-    Of a function as a whole it leaves less to scan afterwards: what it needed is gone by then.
+    Used around a whole function, whose temporary objects are freed before the collector runs.
     """
     was_enabled = gc.isenabled()
     gc.disable()
@@ -26,7 +26,7 @@ def unhurried() -> Iterator[None]:
 
 @cache
 def spare_imports() -> None:
-    """Exclude what exists now from later collections, once, in a worker of Spark alone.
+    """Exclude the existing objects from later collections, once, only in a Spark worker.
 
     A worker runs a full collection after each task, in which it would scan every function
     and class of every module that was imported.

@@ -1,12 +1,13 @@
 """Triggers: functions that are called for records.
 
 Promises: each record that a trigger selects is handled at least once, or dead-lettered with the
-cause; its cursor never passes one that is neither; records of one key are handled one by
-one, in order; a key that was handled is not handled again within its window, also after
-a restart; what is dead-lettered can be redriven, once. See design 0044.
+cause; the trigger's cursor never moves past an unhandled record that was not dead-lettered;
+records of one key are handled one at a time, in order; a handled de-duplication key is not
+handled again within its window, also after a restart; each dead letter can be redriven once. See
+design 0044.
 
 Does not promise exactly once: a process may be killed after a function has returned and
-before the log knows.
+before the ack is stored.
 """
 
 from strandline.subscriptions.redriving import DeadLetter, attempts, dead_letters, discard, redrive

@@ -12,7 +12,7 @@ from strandline.triggers.triggers import Triggers
 
 
 class AsyncTriggers(AsyncFace[Triggers]):
-    """`Triggers` that work on the running event loop: `async with Triggers(…) as triggers`."""
+    """`Triggers` that run on the running event loop: `async with Triggers(…) as triggers`."""
 
     @property
     def is_running(self) -> bool:
@@ -20,19 +20,19 @@ class AsyncTriggers(AsyncFace[Triggers]):
         return self._blocking.is_running
 
     def on(self, topic: TopicName, **terms: Unpack[TriggerTerms]) -> Callable[[Function], Function]:
-        """Add a function, as the decorator `strandline.on` describes it."""
+        """Add a function; the options are those of the decorator `strandline.on`."""
         return self._blocking.on(topic, **terms)
 
     def metrics(self) -> Mapping[str, Counters]:
-        """Return what each trigger has done. As `Triggers.metrics`."""
+        """Return the counters of each trigger. As `Triggers.metrics`."""
         return self._blocking.metrics()
 
     def registered(self) -> Sequence[Trigger]:
-        """Return the triggers that were added, in this order."""
+        """Return the triggers, in the order in which they were added."""
         return self._blocking.registered()
 
     async def run(self) -> None:
-        """Work until stopped. Cancelled, it stops first, as `stop` does."""
+        """Run until stopped. If it is cancelled, it stops first, as `stop` does."""
         task = await self._blocking._start_on_loop()
         try:
             await asyncio.shield(task)
@@ -40,19 +40,19 @@ class AsyncTriggers(AsyncFace[Triggers]):
             await self.stop()
 
     async def start(self) -> None:
-        """Work on this loop, from when this returns until `stop`."""
+        """Start on this loop, and return once records are being handled; `stop` ends it."""
         await self._blocking._start_on_loop()
 
     async def stop(self, timeout_s: float | None = None) -> None:
-        """Stop within `timeout_s` if given, and return when it has. May be repeated.
+        """Stop, within `timeout_s` if given, and return once stopped. May be repeated.
 
-        Raises what ended the runner, if that was the log. From a trigger's function, which
-        would wait for itself, call `request_stop`.
+        If an error of the log ended the runner, raises that error. A trigger's function
+        would wait for itself here: it calls `request_stop` instead.
         """
         await self._blocking._stop_on_loop(timeout_s)
 
     def request_stop(self, timeout_s: float | None = None) -> None:
-        """Have it stop, and do not wait for that. From anywhere, also from a function."""
+        """Request a stop without waiting for it. May be called from a function, too."""
         self._blocking.request_stop(timeout_s)
 
     async def __aenter__(self) -> Self:

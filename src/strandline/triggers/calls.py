@@ -25,11 +25,11 @@ T = TypeVar("T")
 _logger = logging.getLogger("strandline")
 
 RUN_S: Final = 0.001
-"""How long calls that never wait may keep the loop from its other tasks, and one more."""
+"""After this time, calls that never wait let the loop run its other tasks, between two calls."""
 
 
 class BegunCall(Generic[T]):
-    """Awaits a coroutine in a context of its own, and knows whether it has waited."""
+    """Awaits a coroutine in its own context, and records whether the coroutine has waited."""
 
     def __init__(self, coroutine: Coroutine[Any, Any, T], context: contextvars.Context) -> None:
         self._coroutine = coroutine
@@ -44,7 +44,7 @@ class BegunCall(Generic[T]):
                 self.has_waited = True
                 try:
                     sent = yield awaited
-                except BaseException as error:  # noqa: BLE001 - It goes where it belongs.
+                except BaseException as error:  # noqa: BLE001 - Thrown into the coroutine.
                     awaited = run(self._coroutine.throw, error)
                 else:
                     awaited = run(send, sent)
@@ -53,13 +53,13 @@ class BegunCall(Generic[T]):
 
 
 class Calls:
-    """Calls the function of one trigger for each record whose turn it is.
+    """Calls the function of one trigger for each record that may begin.
 
-    Each call has a copy of the runner's context. One that is `async` and waits for something
-    has a task that calls nothing else after it; those that never wait are made one after the
-    other. A function that blocks is called by threads, each of which takes record after record
-    for as long as one is ready. A suspect is counted before, and settled before the next one
-    begins, which the loop sees to.
+    Each call has a copy of the runner's context. Calls of an `async` function share a task
+    until one of them waits; that task makes no further call. Blocking functions are called by
+    threads, each of which takes records until none is ready. The event loop runs suspects: the
+    delivery of a suspect is counted before its call, and the next call begins only after the
+    suspect is settled.
     """
 
     def __init__(
@@ -78,25 +78,25 @@ class Calls:
         self._clock = clock
         self._workers = Workers(trigger.concurrency, trigger.name)
         self._is_async = is_async(trigger.function)
-        # What a span is current for has to run in one task.
+        # A span is current in one task only, so the call has to run there.
         self._is_in_threads = not self._is_async and processing is None
         self._loop = asyncio.get_running_loop()
         self._context = contextvars.copy_context()
         self._tasks: dict[asyncio.Task[None], ActiveDelivery | None] = {}
-        """What runs on the loop; None has not begun."""
+        """The record of each task on the loop; None before the task has taken one."""
         self._is_stopping = False
 
     def begin(self) -> None:
-        """Begin what may begin now. On the loop."""
+        """Begin all calls that may begin now. On the loop."""
         while (suspect := self._turns.begin_alone()) is not None:
             if not self._is_ended(suspect):
                 self._start(suspect, self._run_alone(suspect))
         self._wake_worker()
 
     async def end(self, timeout_s: float) -> list[ActiveDelivery]:
-        """Cancel what runs, and return what is handed back: wherever it can be cancelled, soon.
+        """Cancel the running calls, and return their records, which are handed back.
 
-        A function in a thread cannot; what becomes of it counts no more.
+        A function in a thread cannot be cancelled; its result is ignored.
         """
         self._is_stopping = True
         tasks = [*self._tasks]
@@ -105,12 +105,12 @@ class Calls:
             task.cancel()
         if tasks:
             _, stuck = await asyncio.wait(tasks, timeout=timeout_s)
-            # Those that were cancelled before they began have not ended by themselves.
+            # A task that was cancelled before it began has not called `end`.
             self._turns.abandon([self._tasks[task] for task in stuck])
         return left
 
     def release_unsettled(self) -> None:
-        """Let nothing wait for what will never be settled."""
+        """Wake the tasks of suspects, which would otherwise wait for ever to be settled."""
         for entry in self._tasks.values():
             if entry is not None and entry.settled is not None:
                 entry.settled.set()
@@ -126,7 +126,7 @@ class Calls:
             else:
                 self._start(None, self._work_on_loop())
 
-    # --- which record ---
+    # --- choosing a record ---
 
     def _next(self) -> ActiveDelivery | None:
         """Return the next record that the function is to be called for."""
@@ -136,7 +136,7 @@ class Calls:
         return None
 
     def _is_ended(self, entry: ActiveDelivery) -> bool:
-        """End a record for which nothing is called, or not now; False for all others."""
+        """End or put back a record that needs no call now; False if it needs one."""
         outcome: Outcome = None
         if not entry.is_held:
             if not entry.is_gone:
@@ -153,10 +153,10 @@ class Calls:
         return True
 
     def _outcome_without(self, entry: ActiveDelivery) -> Outcome:
-        """Return the outcome of a record that needs no call; None if it does."""
+        """Return the outcome of a record that needs no call; None if it needs one."""
         try:
             verdict = self._subjects.verdict_of(entry)
-        except Exception as error:  # noqa: BLE001 - What could not be read has failed.
+        except Exception as error:  # noqa: BLE001 - An unreadable record is a failure.
             return Failure(entry, error)
         return None if verdict is None else entry.finished(verdict)
 
@@ -175,11 +175,11 @@ class Calls:
     # --- in threads ---
 
     def _work(self) -> None:
-        """Call the function for one record after the other, in a thread."""
+        """Call the function for one record after another, in a thread."""
         turns, function = self._turns, self._trigger.function
         turns.worker_is_here()
         while (entry := self._next()) is not None:
-            # Before the call: it may take long, and others are ready.
+            # Before the call, which may take long while other records are ready.
             self._wake_worker()
             context = self._context.copy()
             result, error = returned_by(context, function, *self._arguments(entry))
@@ -202,7 +202,7 @@ class Calls:
         self._tasks[task] = entry
 
     async def _work_on_loop(self) -> None:
-        """Call the function for one record after the other, until a call has waited."""
+        """Call the function for one record after another, until a call has waited."""
         task, until = _current_task(), self._loop.time() + RUN_S
         self._turns.worker_is_here()
         while (entry := self._next()) is not None:
@@ -211,13 +211,14 @@ class Calls:
             call = BegunCall(self._called(entry), self._context.copy())
             outcome = await self._outcome(entry, call)
             self._turns.end(entry, outcome)
-            # A request to cancel that a function has left to its task is for no other.
+            # If the function has left a cancellation request on the task, no other call
+            # may receive it.
             if call.has_waited or task.cancelling() or self._loop.time() > until:
                 break
         self._leave(task)
 
     async def _run(self, entry: ActiveDelivery, result: Awaitable[object]) -> None:
-        """Await what a function that blocks has returned."""
+        """Await the awaitable that a blocking function has returned."""
         outcome = await self._outcome(entry, self._awaited(entry, result))
         self._turns.end(entry, outcome)
         self._leave(_current_task())
@@ -227,7 +228,8 @@ class Calls:
             outcome = await self._outcome(entry, self._called_alone(entry))
             if outcome is not None and entry.settled is not None:
                 self._turns.note(entry, outcome)
-                # Otherwise the log would accuse it of what the next one does.
+                # Otherwise, if the next call ended the process, the log would suspect this
+                # record.
                 await entry.settled.wait()
         finally:
             self._turns.end(entry, None)
@@ -237,7 +239,7 @@ class Calls:
         try:
             return await call
         except asyncio.CancelledError as cancelled:
-            # At a stop it is handed back, and comes again.
+            # At a stop the record is handed back, and is delivered again.
             return None if self._is_stopping else Failure(entry, cancelled)
         except BaseException as failure:  # noqa: BLE001 - Whatever a function raises is its failure.
             return Failure(entry, failure)

@@ -8,21 +8,21 @@ from strandline.triggers.settling import Verdict
 
 @dataclass(slots=True)
 class Counters:
-    """Counted since the trigger began to run. Records that wait are not in flight."""
+    """Counts since the trigger began to run. Waiting records are not in flight."""
 
     handled: int = 0
-    """Functions that returned."""
+    """Calls that returned."""
     retried: int = 0
-    """Failures after which the record comes again."""
+    """Failures after which the record is retried."""
     dead_lettered: int = 0
     deduplicated: int = 0
-    """Records passed over because their key was handled."""
+    """Records skipped because their de-duplication key was handled already."""
     passed_over: int = 0
-    """Records that the predicate does not match."""
+    """Records skipped because the predicate does not match."""
     lost: int = 0
     """Records whose partition went to another process before they were settled."""
     in_flight: int = 0
-    """Functions that run at this moment."""
+    """Calls that are running now."""
 
     def count(self, verdict: Verdict) -> None:
         """Count the outcome of one delivery."""

@@ -1,4 +1,4 @@
-"""One trigger at work on an event loop: feeding, calling, settling."""
+"""Runs one trigger on an event loop: takes records, has them called, settles them."""
 
 import asyncio
 import contextlib
@@ -30,20 +30,21 @@ from strandline.triggers.workers import call_on
 from strandline.values import LeaseLostError, StrandlineError, UnavailableError
 
 CANCEL_TIMEOUT_S: Final = 5.0
-"""How long cancelled functions and the last acks may take, once time is up."""
+"""How long cancelled functions and the last acks may take after the stop's timeout."""
 
 TOGETHER_S: Final = 0.002
-"""How long what has ended waits for what ends next, to be settled with it."""
+"""How long ended records wait for others to end, to be settled in the same batch."""
 
 _logger = logging.getLogger("strandline")
 
 
 class Dispatch:
-    """Runs one trigger. Made on any thread, which may have to wait; then for the loop alone.
+    """Runs one trigger. Any thread may create it, which may block; all else is on the loop.
 
-    Records are taken from their consumer in lists, as far ahead as `Pace` says. Each then
-    waits until it is the first in its lanes and a place is free (`Turns`), and its function
-    is called (`Calls`). What has ended is settled in batches, on a thread, while calls go on.
+    Records are taken from their consumer in lists, as many in advance as `Pace` says. Each
+    record then waits until it is the first in its lanes and a place is free (`Turns`), and the
+    function is called (`Calls`). Ended records are settled in batches, in a thread, while
+    further calls run.
     """
 
     def __init__(self, log: Log, trigger: Trigger, clock: Clock, gate: Gate) -> None:
@@ -76,12 +77,12 @@ class Dispatch:
         self._is_stopping = False
 
     def close(self) -> None:
-        """Take no more. What is in progress comes again."""
+        """Close the consumers. Records in progress are delivered again."""
         for source in self._sources:
             source.consumer.close()
 
     async def run(self, stop: Stop) -> None:
-        """Work until a stop is requested; raises what prevents it from working."""
+        """Run until a stop is requested; raises the error that ends it earlier."""
         self._stop = stop
         self._loop = asyncio.get_running_loop()
         self._loop_thread = threading.get_ident()
@@ -128,7 +129,7 @@ class Dispatch:
             try:
                 deliveries = await self._take(source)
             except TimeoutError:
-                # Stirred: something may be due earlier than this step knew.
+                # Woken: a record may be due earlier than this step assumed.
                 self.begin_ready()
                 continue
             except UnavailableError as error:
@@ -136,7 +137,7 @@ class Dispatch:
                 await self._delay()
                 continue
             self._pace.note_taken(self._turns.count)
-            # A list that is short, since its records are large, is followed by such a one.
+            # If large records made this list short, the next list is likely to be short, too.
             self._turns.low = (min(self._pace.ahead, len(deliveries)) - 1) // 2
             self._turns.is_in_doubt = False
             for delivery in deliveries:
@@ -144,13 +145,13 @@ class Dispatch:
             self.begin_ready()
 
     async def _take(self, source: Source) -> Sequence[Delivery]:
-        """Return the next deliveries; TimeoutError once stirred, which loses none."""
+        """Return the next deliveries; TimeoutError if woken, without losing a delivery."""
         consumer, ahead = AsyncConsumer(source.consumer), self._pace.ahead
         try:
             async with asyncio.timeout(None) as self._timeouts[source]:
                 if ahead > 1:
                     return await consumer.fetch(ahead, AHEAD_BYTES)
-                # Counted with those after it, where a list is counted by itself.
+                # `next` counts a delivery together with those after it, `fetch` a list by itself.
                 delivery = await consumer.next()
         finally:
             del self._timeouts[source]
@@ -158,20 +159,20 @@ class Dispatch:
         return (delivery,)
 
     def _is_roomy(self) -> bool:
-        # In doubt, a step of a consumer finds out which process holds its partitions.
+        # If in doubt, a step of the consumer finds out which process holds its partitions.
         return self._turns.is_in_doubt or self._turns.is_roomy
 
     def _may_begin(self) -> bool:
         return self._stop.may_begin and not self._is_stopping
 
     async def _delay(self) -> None:
-        """Return after the next batch was settled, or after a while."""
+        """Return after the next batch was settled, at the latest after POLL_S."""
         self._is_woken.clear()
         self._timer.fire_in(POLL_S)
         await self._is_woken.wait()
 
     def _wake(self) -> None:
-        """Have the feeders look again."""
+        """Make the feeders take another step."""
         now = asyncio.get_running_loop().time()
         for timeout in self._timeouts.values():
             if not timeout.expired():
@@ -204,7 +205,7 @@ class Dispatch:
             self._turns.enter(entry, lanes_of(entry))
 
     def _is_delivered_again(self, entry: ActiveDelivery) -> bool:
-        """Look at how its deliveries ended before; False if it is another process's by now."""
+        """Look up how its earlier deliveries ended; False if another process has it by now."""
         try:
             attempts = entry.source.consumer.attempts(entry.delivered)
         except LeaseLostError:
@@ -216,10 +217,10 @@ class Dispatch:
                 "each process that handled this record ended while it did",
                 deliveries=attempts.count,
             )
-            # It is not delivered once more.
+            # It is dead-lettered without another delivery.
             entry.delivered = replace(entry.delivered, count=attempts.count)
             entry.is_suspect = False
-        # Nothing of the user's is called for a suspect before it is alone.
+        # No user code is called for a suspect before it runs alone.
         entry.settled = asyncio.Event() if entry.is_suspect else None
         return True
 
@@ -244,7 +245,7 @@ class Dispatch:
             call_on(self._loop, self._look)
 
     def _look(self) -> None:
-        """Do what is to be done since the last time."""
+        """Process what has changed in `Turns` since the last call."""
         ended = self._turns.ended()
         for entry, error in ended.failures:
             self._fail(entry, error)
@@ -271,7 +272,7 @@ class Dispatch:
             *(entry.carrier.offset, entry.attempt, self._attempts_max, reason_of(error)),
             extra={"trigger": self.trigger.name, "cause": reason_of(error), **entry.shown},
         )
-        # In its lanes still: what is behind it waits for its retry.
+        # It stays in its lanes: the records behind it wait for its retry.
         self._delayed[entry.place] = entry
         failed = entry.finished(Verdict.FAILED, error)
         failed.delay_s = delay_s
@@ -282,7 +283,7 @@ class Dispatch:
             await self._has_work.wait()
             self._has_work.clear()
             if self._turns.is_settled_later and not self._is_stopping:
-                await asyncio.sleep(TOGETHER_S)  # noqa: TID251 - A clock that stands still holds up no ack.
+                await asyncio.sleep(TOGETHER_S)  # noqa: TID251 - Real time: a stopped test clock must not delay acks.
             batch = self._turns.take_finished()
             if batch:
                 await self._settle(batch)
@@ -309,7 +310,7 @@ class Dispatch:
             self.begin_ready()
 
     def totals(self) -> Counters:
-        """Return what was counted, with what the consumer passed over before it got here."""
+        """Return the counters, including the records that the consumer has skipped."""
         passed = sum(source.consumer.passed_over.count for source in self._sources)
         counters = self._counters
         return replace(
@@ -325,17 +326,17 @@ class Dispatch:
         if finished.verdict is Verdict.FAILED:
             self._timer.fire_in(finished.delay_s)
         elif finished.verdict is Verdict.LOST:
-            # One that failed waits for a next try that another process makes.
+            # Drop failed records that wait here: the other process retries them.
             self._stop_waiting(finished.source, finished.carrier.partition)
 
-    # --- partitions that come and go ---
+    # --- assigned and revoked partitions ---
 
     def _watcher(self, number: int) -> Watcher:
         def watch(event: AssignmentEvent) -> None:
             if isinstance(event, Assigned):
                 self._subjects.has_new_partitions = True
             elif self._loop is not None:
-                # A loop that is closed has nothing left to forget.
+                # A closed loop has no records left to drop.
                 with contextlib.suppress(RuntimeError):
                     self._loop.call_soon_threadsafe(self._forget, number, event.partition)
 
@@ -346,7 +347,7 @@ class Dispatch:
         self.begin_ready()
 
     def _stop_waiting(self, source: Source, partition: int) -> None:
-        """Drop what waits for its next try: that is another process's to make."""
+        """Drop the records that wait for a retry: another process retries them."""
         for place, entry in tuple(self._delayed.items()):
             if entry.source is source and entry.carrier.partition == partition:
                 del self._delayed[place]
@@ -381,7 +382,7 @@ class Dispatch:
             await asyncio.wait([settler])
 
     async def _hand_back(self) -> None:
-        """Uncount what was taken and not begun; what a function still does stays counted."""
+        """Uncount deliveries whose call has not begun; those of running functions stay counted."""
         for source in self._sources:
             running = [each.carrier for each in self._handed_back if each.source is source]
             try:

@@ -14,41 +14,41 @@ from strandline.values.record import with_value
 
 
 class TooOftenError(StrandlineError):
-    """The processes that handled a record ended each time."""
+    """Each process that handled a record ended while it did."""
 
 
 @dataclass(slots=True, eq=False)
 class ActiveDelivery:
-    """A delivery in progress: it waits for its turn, runs, or is delayed until its retry."""
+    """A delivery in progress: it waits to begin, runs, or is delayed until its retry."""
 
     source: Source
     delivered: Delivery
     """Without its value."""
     record: Record | None = None
-    """What the function is given; None while it waits without, to be read again."""
+    """The argument of the function; None if it was dropped while waiting, and is read again."""
     attempt: int = 1
-    """Which attempt of its schedule it is."""
+    """The number of this attempt in the retry schedule, from 1."""
     is_suspect: bool = False
-    """Whether it was in flight when a process ended, and so has to be alone."""
+    """Whether it was in flight when a process ended, and so has to run alone."""
     settled: asyncio.Event | None = None
-    """Set once it is settled, of a suspect."""
+    """For a suspect: set once it is settled."""
     key: HandledKey | None = None
     error: Exception | None = None
 
     @property
     def carrier(self) -> Record:
-        """What its consumer delivered, without its value."""
+        """The record that the consumer delivered, without its value."""
         return self.delivered.record
 
     @property
     def place(self) -> tuple[int, int, int]:
-        """Identifies it among all that are in flight."""
+        """Identifies it among the deliveries in progress."""
         carrier = self.delivered.record
         return id(self.source), carrier.partition, carrier.offset
 
     @property
     def shown(self) -> dict[str, object]:
-        """What a log line says of it."""
+        """The fields that a log line has about it."""
         carrier = self.carrier
         return {
             "topic": carrier.topic,
@@ -68,7 +68,7 @@ class ActiveDelivery:
 
     @property
     def is_held(self) -> bool:
-        """Whether no other process can have its partition, as far as is known without the log."""
+        """Whether this process surely holds the partition, decided without reading the log."""
         return self.source.consumer.holds(self.delivered)
 
     def finished(self, verdict: Verdict, error: BaseException | None = None) -> Finished:
@@ -83,7 +83,7 @@ def light(delivery: Delivery) -> Delivery:
 
 
 def is_async(function: Any) -> bool:
-    """Whether a call of it has to be awaited."""
+    """Whether calling the function returns a coroutine."""
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
-        getattr(function, "__call__", None)  # noqa: B004 - Of an object whose call is async.
+        getattr(function, "__call__", None)  # noqa: B004 - An object with an async `__call__`.
     )

@@ -13,15 +13,15 @@ from strandline.values import InvalidError, Record, Topic
 from strandline.values.record import with_value
 
 Wanted: TypeAlias = Callable[[Record], Record | None]
-"""Returns the record, or the matching rows of it; None if it is passed over."""
+"""Returns the record, or its matching rows; None if it is skipped."""
 
 
 def wanted(log: Log, topic: Topic, where: str) -> Wanted:
-    """Return a filter of the records that `where` matches, blank for all.
+    """Return a filter of the records that `where` matches; a blank text matches all.
 
-    Of a topic with a schema, in its newest version. `current_timestamp` is the time of this
-    call. PredicateError, with the position, if
-    the text does not fit the topic; InvalidError for a topic of bytes.
+    In a typed topic, records are returned in the newest schema. `current_timestamp` is the
+    time of this call. PredicateError, with the position, if the text does not fit the topic;
+    InvalidError for a topic of bytes.
     """
     if not isinstance(where, str):
         raise InvalidError("where is the text of a predicate", type=type(where).__name__)
@@ -36,7 +36,7 @@ def wanted(log: Log, topic: Topic, where: str) -> Wanted:
 
 
 class NewestSchema:
-    """Records of a typed topic, with the rows as its newest schema has them."""
+    """Converts records of a typed topic to its newest schema."""
 
     def __init__(self, log: Log, topic: Topic) -> None:
         self._catalogue = Catalogue(log, topic.tenant, SchemaVersions())
@@ -44,7 +44,7 @@ class NewestSchema:
 
     @property
     def schema(self) -> Any:
-        """The newest schema, as far as is known."""
+        """The newest schema that is known here."""
         return self._definition.schema
 
     def of(self, record: Record) -> Record:

@@ -1,4 +1,4 @@
-"""Which calls of a runner may overlap: a suspect is handled while nothing else is."""
+"""Decides which calls of a runner may overlap: a suspect runs alone."""
 
 import asyncio
 import contextlib
@@ -9,31 +9,31 @@ from typing import Final, Protocol
 from strandline.clock import Clock, Timer
 
 ALONE_S: Final = 60.0
-"""How long a call can keep others from beginning, and a suspect from being alone."""
+"""How long a running call can delay a suspect, and a running suspect all other calls."""
 
 
 class Member(Protocol):
-    """One trigger, as the gate knows it."""
+    """One trigger, as the gate sees it."""
 
     @property
     def must_run_alone(self) -> bool:
-        """Whether the next record that it would begin is a suspect. Under the gate's lock."""
+        """Whether the next record to begin is a suspect. Under the gate's lock."""
 
     def begin_ready(self) -> None:
-        """Begin what may begin now. On the loop, without the lock."""
+        """Begin all calls that may begin now. On the loop, without the lock."""
 
 
 class Gate:
     """Shared by the triggers of one runner, on its event loop. See design 0071.
 
-    A suspect was in flight when a process ended. It begins once no call runs, and none
-    begins while it runs, so that if the process ends again it is known which record was
-    handled. A call counts for ALONE_S at most: one that takes hours delays the others by
+    A suspect was in flight when a process ended. It begins when no other call runs, and no
+    call begins while it runs; if the process ends again, the record that caused this is known.
+    A call counts as running for at most ALONE_S, so one that takes hours delays the others by
     a minute.
 
-    `lock` guards it and all that decides which call of the runner begins. Calls begin and
-    end in any thread; it is held for moments, and neither I/O nor code of the user's
-    runs under it.
+    `lock` guards the gate and all state that decides which call of the runner begins. Calls
+    begin and end in any thread. The lock is held briefly; no I/O and no user code runs under
+    it.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -45,18 +45,18 @@ class Gate:
         self._alone: Hashable | None = None
         self._timer: Timer | None = None
         self.suspects: int = 0
-        """How many suspects wait for their turn, in all triggers together."""
+        """How many suspects wait to begin, in all triggers together."""
 
     def join(self, member: Member) -> None:
-        """Have a trigger called on this loop whenever it may begin more."""
+        """Register a trigger: `begin_ready` is called on this loop when it may begin more."""
         self._loop = asyncio.get_running_loop()
         with self.lock:
             self._members.append(member)
 
     def begin_all(self) -> None:
-        """Have each trigger begin what it may. On the loop, without the lock."""
+        """Call `begin_ready` of each trigger. On the loop, without the lock."""
         with self.lock:
-            # Suspects first: all others wait for them anyway.
+            # Triggers with a suspect first: the others have to wait for it anyway.
             members = sorted(self._members, key=lambda each: not each.must_run_alone)
         for member in members:
             member.begin_ready()
@@ -64,7 +64,7 @@ class Gate:
     # --- under the lock ---
 
     def may_begin(self, *, alone: bool) -> bool:
-        """Whether a call may begin now; otherwise its trigger is called later."""
+        """Whether a call may begin now; if not, `begin_ready` is called later."""
         if alone:
             if self._inside:
                 self._set_timer()
@@ -72,14 +72,14 @@ class Gate:
         return self._alone is None and not self._is_one_awaited()
 
     def enter(self, call: Hashable, *, alone: bool) -> None:
-        """A call begins, which `may_begin`."""
+        """Register a call that begins; `may_begin` has returned True."""
         self._inside.add(call)
         if alone:
             self._alone = call
             self._set_timer()
 
     def leave(self, call: Hashable) -> bool:
-        """A call has ended; return whether other triggers may begin more now: `begin_all`."""
+        """Unregister an ended call; return whether `begin_all` is to be called now."""
         self._inside.discard(call)
         was_alone = self._alone is call
         if was_alone:
@@ -105,7 +105,7 @@ class Gate:
 
     def _lapse_on_loop(self) -> None:
         assert self._loop is not None
-        # A loop that is closed has no more calls.
+        # A closed loop has no more calls.
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._lapse)
 

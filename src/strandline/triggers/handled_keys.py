@@ -1,4 +1,4 @@
-"""Which keys were handled, and when: kept in the log, so that it outlives the process."""
+"""The de-duplication keys that were handled, and when: stored in the log, across restarts."""
 
 import bisect
 import hashlib
@@ -15,7 +15,7 @@ from strandline.values import Event, InvalidError, Topic
 from strandline.values.internal_topics import HANDLED_PREFIX
 
 KEYS_MAX: Final = 1_000_000
-"""How many handled records with a key a trigger keeps at most: the latest ones."""
+"""A trigger keeps the keys of at most this many handled records, the latest ones."""
 
 KEY_BYTES: Final = 16
 #: Larger whole numbers have no form as an integer that all of JSON can hold.
@@ -23,14 +23,14 @@ _WHOLE_MAX: Final = 2.0**63
 
 
 class HandledKey(NamedTuple):
-    """A key, as its digest, and when the record that was handled had been appended."""
+    """The digest of a key, and the append time of the handled record."""
 
     key: bytes
     timestamp_us: int
 
 
 def digest_of(key: object) -> bytes:
-    """Return what stands for a key: equal for equal JSON, and for nothing else.
+    """Return the digest of a key: equal if and only if the JSON values are equal.
 
     1, 1.0 and 1e0 are equal, and have the digest of 1.
     """
@@ -59,13 +59,13 @@ def _plain(value: object) -> object:
 class HandledKeys:
     """One trigger's keys, in an internal topic of its own.
 
-    A key is stored before the record that had it is acked, so a crash in between
-    costs nothing; and a record that was not handled is never stored. Times are
-    those of the records, so it does not matter how late they are handled, nor in which
-    order: partitions are read beside each other, and a record from long ago may be
-    handled after one of today. So each time at which a key was handled is kept.
+    A key is stored before its record is acked, so after a crash in between the record is not
+    handled twice; the key of a record that was not handled is never stored. The times are
+    append times, so it does not matter when and in which order records are handled:
+    partitions are read concurrently, and an old record may be handled after a new one. For
+    that reason each append time of a key is kept, not only the latest.
 
-    Any thread may ask and add.
+    `is_handled` and `add` may be called by any thread.
     """
 
     def __init__(self, log: Log, topic: Topic, consumer: str, window_us: int) -> None:
@@ -78,13 +78,13 @@ class HandledKeys:
         self._consumer = consumer
         self._lock = threading.Lock()
         self._times: dict[bytes, list[int]] = {}
-        """Of each key when the records were appended that were handled, ascending."""
+        """Key → append times of its handled records, ascending."""
         self._earliest: list[tuple[int, bytes]] = []
-        """All of them as a heap."""
+        """All append times with their keys, as a heap."""
         self._stored: deque[tuple[int, int]] = deque()
-        """Of each note its offset, and the latest time in it."""
+        """The offset of each stored note, and the latest time in it."""
         self._own: set[int] = set()
-        """Notes of this process that lie beyond what was read."""
+        """Offsets of this process's own notes that `catch_up` has not reached yet."""
         self._end = 0
         self.catch_up()
 
@@ -92,7 +92,7 @@ class HandledKeys:
         return len(self._earliest)
 
     def is_handled(self, key: bytes, timestamp_us: int) -> bool:
-        """Whether a record with this key was handled, of about that time."""
+        """Whether a record with this key was handled, appended within the window of that time."""
         with self._lock:
             times = self._times.get(key, ())
             after = bisect.bisect(times, timestamp_us)
@@ -100,7 +100,7 @@ class HandledKeys:
         return any(abs(timestamp_us - each) < self._window_us for each in nearest)
 
     def add(self, handled: HandledKey) -> None:
-        """From now on the key is handled; `store` makes it last."""
+        """Register a handled key in memory; `store` stores it."""
         with self._lock:
             bisect.insort(self._times.setdefault(handled.key, []), handled.timestamp_us)
             heapq.heappush(self._earliest, (handled.timestamp_us, handled.key))
@@ -108,7 +108,7 @@ class HandledKeys:
                 self._drop_earliest()
 
     def store(self, handled: Sequence[HandledKey]) -> None:
-        """Make them last; as durable as the log can when this returns. May have to wait."""
+        """Store the keys, with the log's highest durability. May block."""
         keys = [[each.key.hex(), each.timestamp_us] for each in handled]
         receipt = self._log.append(
             self._notes,
@@ -119,7 +119,7 @@ class HandledKeys:
         self._stored.append((receipt.offset, max(each.timestamp_us for each in handled)))
 
     def trim(self, horizon_us: int) -> None:
-        """No record from before `horizon_us` will come: drop what none can repeat."""
+        """Trim keys that no record appended from `horizon_us` on can repeat."""
         before = None
         while self._stored and self._stored[0][1] <= horizon_us - self._window_us:
             before = self._stored.popleft()[0] + 1
@@ -127,7 +127,7 @@ class HandledKeys:
             self._log.trim(self._notes, 0, before)
 
     def expire(self, horizon_us: int) -> None:
-        """Do in memory what `trim` does in the log."""
+        """Remove from memory the keys that `trim` removes from the log."""
         with self._lock:
             while self._earliest and self._earliest[0][0] <= horizon_us - self._window_us:
                 self._drop_earliest()
@@ -140,7 +140,7 @@ class HandledKeys:
             del self._times[key]
 
     def catch_up(self) -> None:
-        """Read what other processes have handled since the last time."""
+        """Read the keys that other processes have stored since the last call."""
         start = max(self._end, self._log.marks(self._notes, 0).low)
         for note in self._log.read(self._notes, 0, start):
             self._end = note.offset + 1

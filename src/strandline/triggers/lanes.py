@@ -1,4 +1,4 @@
-"""Which record may begin: those that share a lane run one at a time, in order."""
+"""Decides which record may begin: records that share a lane run one at a time, in order."""
 
 from collections import deque
 from collections.abc import Hashable, Iterable
@@ -8,9 +8,9 @@ EntrantT = TypeVar("EntrantT", bound=Hashable)
 
 
 class KeyLanes(Generic[EntrantT]):
-    """Pure, no I/O. An entrant is in any number of lanes, and begins as the first in each.
+    """Queues without I/O. An entrant may begin once it is the first in all its lanes.
 
-    A record enters all its lanes at once, so no two ever wait for each other.
+    An entrant enters all its lanes at once, so no two can wait for each other.
     """
 
     def __init__(self) -> None:
@@ -21,14 +21,14 @@ class KeyLanes(Generic[EntrantT]):
         return len(self._of)
 
     def enter(self, entrant: EntrantT, lanes: Iterable[Hashable]) -> bool:
-        """Return whether it may begin at once; otherwise a `leave` names it later."""
+        """Return whether it may begin at once; if not, a later `leave` returns it."""
         taken = self._of[entrant] = tuple(dict.fromkeys(lanes))
         for lane in taken:
             self._lanes.setdefault(lane, deque()).append(entrant)
         return self._is_first(entrant)
 
     def leave(self, entrant: EntrantT) -> list[EntrantT]:
-        """Return those that may begin now that this one is done."""
+        """Remove an entrant from its lanes, and return those that may begin now."""
         freed: dict[EntrantT, None] = {}
         for lane in self._of.pop(entrant, ()):
             queue = self._lanes[lane]

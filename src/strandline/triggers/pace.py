@@ -1,24 +1,24 @@
-"""How many records are taken before their turn: as many as end in a moment."""
+"""How many records are taken in advance: as many as end within AHEAD_S."""
 
 from typing import Final
 
 from strandline.clock import Clock
 
 AHEAD_MAX: Final = 256
-"""How many records are taken ahead at most."""
+"""The maximum number of records that are taken in advance."""
 
 AHEAD_BYTES: Final = 1 << 20
-"""How large they may be together, apart from the first."""
+"""The maximum of their total size, not counting the first."""
 
 AHEAD_S: Final = 0.05
-"""In which time they should end."""
+"""The time in which they should end."""
 
 
 class Pace:
-    """Pure but for the clock. At first, and while functions are slow, a record at a time.
+    """Needs only a clock. At first, and while functions are slow, one record at a time.
 
-    What is taken ahead lies in memory, would be a suspect after a crash, and is finished before
-    its partition goes to another process: all of that is little if it ends soon.
+    Records taken in advance use memory, are suspects after a crash, and have to end before
+    their partition can move to another process. The limit of AHEAD_S keeps each of these small.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -28,11 +28,11 @@ class Pace:
         self.ahead: int = 1
 
     def note_taken(self, ended: int) -> None:
-        """A list was taken; `ended` calls have ended so far."""
+        """Adjust `ahead` after a list was taken; `ended` calls have ended so far."""
         now = self._clock.monotonic()
         passed_s, count = now - self._since, ended - self._ended
         self._since, self._ended = now, ended
-        # Twice as many at most: one moment is no measure of the next.
+        # At most doubled: the rate of one short interval may be an exception.
         limit = min(2 * self.ahead, AHEAD_MAX)
         if passed_s > 0:
             self.ahead = min(limit, max(1, int(count * AHEAD_S / passed_s)))

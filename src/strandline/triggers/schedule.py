@@ -1,4 +1,4 @@
-"""How long a failed record waits before it is handled again."""
+"""The delays before a failed record is retried."""
 
 import math
 from collections.abc import Iterable
@@ -8,19 +8,19 @@ from strandline.values import InvalidError
 from strandline.values.arguments import check_items, check_seconds, check_whole, number_of
 
 RETRIES_MAX: Final = 1_000
-"""How often a record may be tried again at most."""
+"""The maximum number of retries of a record."""
 
 
 def backoff(
     first_s: float = 1.0, *, factor: float = 2.0, cap_s: float = 300.0, retries: int = 4
 ) -> tuple[float, ...]:
-    """Return `retries` delays that grow by `factor` from `first_s`, none beyond `cap_s`."""
+    """Return `retries` delays that grow by `factor` from `first_s` to at most `cap_s`."""
     delay_s, most_s = check_seconds("first_s", first_s), check_seconds("cap_s", cap_s)
     growth = number_of(factor)
     if growth is None or not 1 <= growth < math.inf:
         raise InvalidError("a factor is a number from 1", factor=factor)
     if check_whole("retries", retries) > RETRIES_MAX:
-        raise InvalidError("this is no number of retries", retries=retries, max=RETRIES_MAX)
+        raise InvalidError("too many retries", retries=retries, max=RETRIES_MAX)
     delays = []
     for _ in range(retries):
         delays.append(min(delay_s, most_s))
@@ -29,13 +29,13 @@ def backoff(
 
 
 RETRY: Final = (1.0, 2.0, 4.0, 8.0)
-"""The schedule of a trigger that names none."""
+"""The default schedule of a trigger."""
 
 
 def checked_schedule(delays: Iterable[float] | int) -> tuple[float, ...]:
     """Return the delays as a tuple; InvalidError unless each is a number of seconds from 0.
 
-    A whole number stands for so many delays of `backoff`.
+    A whole number means this many delays of `backoff`.
     """
     if isinstance(delays, int) and not isinstance(delays, bool):
         return backoff(retries=delays)

@@ -1,4 +1,4 @@
-"""Storing the outcomes of records: handled keys first, then acks, dead letters and retries."""
+"""Stores the outcomes of records: handled keys first, then acks, dead letters and retries."""
 
 import asyncio
 import logging
@@ -27,15 +27,15 @@ class Verdict(Enum):
     REPEATED = "deduplicated"
     UNWANTED = "passed_over"
     LOST = "lost"
-    """Another process has the partition now, and handles it."""
+    """Another process has the partition now, and handles the record."""
     FAILED = "retried"
-    """It comes again."""
+    """The record is delivered again after a delay."""
     DEAD_LETTER = "dead_lettered"
 
     @property
     def is_final(self) -> bool:
         """Whether the record needs an ack and nothing else."""
-        # No set: a member of an enumeration is slow to hash.
+        # Not a set: hashing a member of an enumeration is slow.
         return self is Verdict.HANDLED or self is Verdict.REPEATED or self is Verdict.UNWANTED
 
 
@@ -55,7 +55,7 @@ class Finished:
 
     @property
     def carrier(self) -> Record:
-        """Its place is what counts here."""
+        """The delivered record, used for its partition and offset."""
         return self.delivered.record
 
 
@@ -72,15 +72,15 @@ class Settling:
         self._clock = clock
         self._notes = 0
         self.horizon_us: int | None = None
-        """No record of before will come; None until it was looked for."""
+        """No record appended before this time is left; None if it was not looked up."""
 
     def settle(self, batch: Sequence[Finished]) -> None:
-        """Write it all down, durable where the log reaches that. May have to wait.
+        """Store all outcomes, with the log's highest durability. May block.
 
-        A batch that failed may be given again: what is settled is left alone.
+        May be repeated with a batch that failed: settled records of it are skipped.
         """
-        # Invariant: a key is stored before the ack of the record that had it, and of
-        # those that were passed over because of it.
+        # Invariant: a key is stored before the ack of its record, and before the acks of
+        # the records that were skipped because of it.
         self._store_keys(batch)
         self._ack([one for one in batch if one.verdict.is_final and not one.is_settled])
         for one in batch:
@@ -88,7 +88,7 @@ class Settling:
                 self._settle_one(one)
 
     def _ack(self, handled: Sequence[Finished]) -> None:
-        """Ack what needs nothing else, each partition's with one move of its cursor."""
+        """Ack records that need only an ack, with one move of the cursor for each partition."""
         by_place: dict[tuple[int, int], list[Finished]] = {}
         for one in handled:
             by_place.setdefault((id(one.source), one.delivered.record.partition), []).append(one)
@@ -96,7 +96,7 @@ class Settling:
             try:
                 each[0].source.consumer.ack([one.delivered for one in each])
             except LeaseLostError:
-                # One by one, it shows which of them.
+                # `settle` acks them one by one, which shows which of them are lost.
                 continue
             for one in each:
                 one.is_settled = True
@@ -110,7 +110,8 @@ class Settling:
         except LeaseLostError as error:
             one.verdict = Verdict.LOST
             _logger.warning(
-                "trigger %s has lost a record that it handled, which comes again elsewhere: %s",
+                "trigger %s lost the partition of a handled record, which another process"
+                " handles again: %s",
                 *(self._trigger.name, error),
             )
         one.is_settled = True
@@ -119,7 +120,7 @@ class Settling:
         if one.verdict is Verdict.FAILED:
             one.source.consumer.nack(one.delivered, delay_s=one.delay_s)
             return
-        # What is no longer held raises here, before anything is stored.
+        # Raises if the partition is no longer held, before anything is stored.
         one.source.consumer.attempts(one.delivered)
         reason = reason_of(one.error)
         carrier = one.source.read(one.carrier.partition, one.carrier.offset)
@@ -156,7 +157,7 @@ class Settling:
                 self._keys.trim(self.horizon_us)
 
     def _look_for_horizon(self) -> int | None:
-        """Return a time before which no record is still to be handled."""
+        """Return a time before which all records are handled."""
         times = []
         for partition in range(self._log.describe_topic(self._topic).settings.partitions):
             cursor = self._log.cursor(self._topic, self._trigger.name, partition)
@@ -169,11 +170,11 @@ class Settling:
 
 
 def reason_of(error: BaseException | None) -> str:
-    """Return an error in words that a header can hold."""
+    """Return an error as text that fits into a header."""
     if error is None:
         return "no cause is known"
     try:
         text = f"{type(error).__qualname__}: {error}"
-    except Exception:  # noqa: BLE001 - An error that cannot even say what it is.
+    except Exception:  # noqa: BLE001 - The `__str__` of the error raises.
         text = type(error).__qualname__
     return text[:_REASON_CHARS_MAX].encode(errors="backslashreplace").decode()

@@ -1,4 +1,4 @@
-"""One timer for many moments, and a wait, both on an event loop and by the clock."""
+"""One timer for many deadlines, and a wait with a timeout, on an event loop and a Clock."""
 
 import asyncio
 import contextlib
@@ -9,7 +9,7 @@ from strandline.clock import Clock, Timer
 
 
 class SharedTimer:
-    """Calls `fire` on the loop at each moment that was requested. For the loop's thread."""
+    """Calls `fire` on the loop at each requested time. For the loop's thread."""
 
     def __init__(self, clock: Clock, fire: Callable[[], None]) -> None:
         self._clock = clock
@@ -25,7 +25,7 @@ class SharedTimer:
         self._set()
 
     def close(self) -> None:
-        """Fire no more."""
+        """Cancel all requests."""
         self._due.clear()
         self._cancel()
 
@@ -59,7 +59,7 @@ class SharedTimer:
 
 
 async def wait_until(clock: Clock, done: asyncio.Event, timeout_s: float | None) -> bool:
-    """Return True once `done` is set, False if `timeout_s` of the clock's passed before."""
+    """Return True once `done` is set, False if `timeout_s` passes on the clock before that."""
     if timeout_s is None:
         return await done.wait()
     over = asyncio.Event()

@@ -1,4 +1,4 @@
-"""Where a trigger's records come from: its topic, and what is redriven of it."""
+"""The sources of a trigger's records: its topic, and redriven dead letters of the topic."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -16,35 +16,38 @@ from strandline.triggers.trigger import Trigger
 from strandline.values import EARLIEST, Record, Start, Topic, ValueKind
 
 Watcher = Callable[[AssignmentEvent], None]
-"""Is called when a partition comes or goes, on another thread."""
+"""Called on another thread when a partition is assigned or revoked."""
 
 
 class Source(Protocol):
-    """A consumer, and what the records that it carries stand for."""
+    """A consumer, and the subjects of its records.
+
+    A consumer delivers carriers. The subject of a carrier is the record that is handled.
+    """
 
     @property
     def consumer(self) -> Consumer:
-        """Delivers the carriers."""
+        """The consumer that delivers the carriers."""
 
     def read(self, partition: int, offset: int) -> Record:
-        """Return a carrier once more."""
+        """Read a carrier again."""
 
     def subject(self, carrier: Record) -> Record | None:
-        """Return the record that a carrier stands for; None if it is for another trigger."""
+        """Return the subject of a carrier; None if it is for another trigger."""
 
     def dead_letter(self, carrier: Record, *, deliveries: int, reason: str) -> None:
-        """Dead-letter the subject; the carrier is acked then. May have to wait."""
+        """Dead-letter the subject, and ack the carrier. May block."""
 
 
 class TopicSource:
-    """The topic itself: each record stands for itself."""
+    """The topic itself: each carrier is its own subject."""
 
     def __init__(
         self, log: Log, topic: Topic, trigger: Trigger, clock: Clock, watcher: Watcher
     ) -> None:
         self._log = log
         self._topic = topic
-        # Rows of batches are picked in the newest schema, which the trigger does itself.
+        # For batches, the trigger itself selects rows, in the newest schema.
         is_event = log.describe_topic(topic).settings.value_kind is ValueKind.EVENT
         where = trigger.where if is_event else ""
         self.consumer: Final = _consumer(
@@ -63,13 +66,13 @@ class TopicSource:
         """See Source."""
         return carrier
 
-    def dead_letter(self, carrier: Record, *, deliveries: int, reason: str) -> None:  # noqa: ARG002 - The consumer counts itself.
+    def dead_letter(self, carrier: Record, *, deliveries: int, reason: str) -> None:  # noqa: ARG002 - The consumer has the count.
         """See Source."""
         self.consumer.dead_letter(carrier, reason=reason)
 
 
 class RedriveSource:
-    """Dead letters of the topic that were redriven."""
+    """Redriven dead letters of the topic."""
 
     def __init__(
         self, log: Log, topic: Topic, trigger: Trigger, clock: Clock, watcher: Watcher
@@ -118,7 +121,7 @@ def _consumer(
     watcher: Watcher,
     on_dead_letter: OnDeadLetter = "continue",
 ) -> Consumer:
-    # The trigger dead-letters a record itself, and logs it.
+    # The trigger itself dead-letters a record, and logs it.
     return Consumer(
         log,
         topic,

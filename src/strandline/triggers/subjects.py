@@ -1,4 +1,4 @@
-"""What a trigger's function is given for a delivery, and whether it is called at all."""
+"""The argument of a trigger's function for a delivery, and whether it is called at all."""
 
 import threading
 from collections.abc import Hashable, Sequence
@@ -13,10 +13,10 @@ from strandline.values import Record, Topic
 
 
 class Subjects:
-    """Reads and selects the records of one trigger, and knows the keys it has handled.
+    """Reads and selects the records of one trigger, and has the keys that it has handled.
 
-    `read`, which calls what the user passed as `dedupe_key`, is for the loop's thread; all else
-    for any.
+    `read` is for the loop's thread, because it calls the user's `dedupe_key`; any thread may
+    call the other methods.
     """
 
     def __init__(self, log: Log, topic: Topic, trigger: Trigger) -> None:
@@ -28,10 +28,10 @@ class Subjects:
             self.keys = HandledKeys(log, topic, trigger.name, window_us)
         self._looking = threading.Lock()
         self.has_new_partitions: bool = False
-        """Whether another process may have handled keys that are not known here."""
+        """Whether another process may have handled keys that this one has not read yet."""
 
     def read(self, entry: ActiveDelivery, carrier: Record | None = None) -> None:
-        """Find out what the function is to be given, and under which key."""
+        """Set the function's record and the de-duplication key of a delivery, or the error."""
         entry.record, entry.key, entry.error = None, None, None
         try:
             if carrier is None:
@@ -44,7 +44,7 @@ class Subjects:
             entry.error = error
 
     def restore(self, entry: ActiveDelivery) -> None:
-        """Read the value again of a record that has waited without."""
+        """Read the record again whose value was dropped while it waited."""
         try:
             carrier = entry.source.read(entry.carrier.partition, entry.carrier.offset)
             subject = entry.source.subject(carrier)
@@ -53,9 +53,9 @@ class Subjects:
             entry.error = error
 
     def verdict_of(self, entry: ActiveDelivery) -> Verdict | None:
-        """Return how a record is settled without a call; None if its function is to be called.
+        """Return the verdict of a record that needs no call; None if it needs one.
 
-        Raises what made it unreadable.
+        Raises the error with which reading the record has failed.
         """
         if entry.error is not None:
             raise entry.error
@@ -66,7 +66,7 @@ class Subjects:
         return None
 
     def note_handled(self, entry: ActiveDelivery) -> None:
-        """From now on the record's key is handled."""
+        """Register the record's key as handled."""
         if entry.key is not None and self.keys is not None:
             self.keys.add(entry.key)
 
@@ -74,7 +74,7 @@ class Subjects:
         assert self.keys is not None
         with self._looking:
             if self.has_new_partitions:
-                # What came from another process was handled there until then.
+                # Before the assignment another process handled records of the partition.
                 self.has_new_partitions = False
                 self.keys.catch_up()
         return self.keys.is_handled(key, timestamp_us)
@@ -91,7 +91,7 @@ class Subjects:
 
 
 def lanes_of(entry: ActiveDelivery) -> Sequence[Hashable]:
-    """Return in which lanes a record is: those of its key, and of its key of de-duplication."""
+    """Return the lanes of a record: that of its key, and that of its de-duplication key."""
     record = entry.record or entry.carrier
     lanes: list[Hashable] = []
     if record.key is not None:

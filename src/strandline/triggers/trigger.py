@@ -25,7 +25,7 @@ from strandline.values.names import check_text
 
 CONCURRENCY_MAX: Final = 1_000
 DEDUPE_WINDOW_S: Final = 7 * 24 * 3600.0
-"""For how long a key is kept by default."""
+"""How long a de-duplication key is kept, by default."""
 
 _MARK = "__strandline_triggers__"
 _WITH_DELIVERY = 2
@@ -77,7 +77,7 @@ def trigger(
     start: Start | StartName | datetime = EARLIEST,
     on_dead_letter: OnDeadLetter = "continue",
 ) -> Trigger:
-    """Return what `on` with these arguments says of the function, checked."""
+    """Return the trigger that `on` with these arguments describes; InvalidError if invalid."""
     if check_whole("concurrency", concurrency, 1) > CONCURRENCY_MAX:
         raise InvalidError(
             "a concurrency is a whole number from 1", concurrency=concurrency, max=CONCURRENCY_MAX
@@ -93,7 +93,7 @@ def trigger(
     if dedupe_key is not None and (not isinstance(dedupe_key, str) or not dedupe_key):
         _check_callable(dedupe_key)
         if inspect.iscoroutinefunction(dedupe_key):
-            raise InvalidError("a key is known at once, write dedupe_key without async")
+            raise InvalidError("dedupe_key cannot be async, write it without async")
     return Trigger(
         function=function,
         topic=topic,
@@ -121,26 +121,26 @@ def on(
     start: Start | StartName | datetime = EARLIEST,
     on_dead_letter: OnDeadLetter = "continue",
 ) -> Callable[[Function], Function]:
-    """Have a function called for each record of a topic, once `Triggers` runs it.
+    """Decorate a function: `Triggers` calls it for each record of a topic.
 
-    The function is returned as it was. It takes the record, or the record and its
-    `Delivery`, which has the count, and may be `async`. What it returns is ignored, and
-    the record is handled. What it raises is a failure: the record comes again after
-    each of the delays of `retry` in turn, and is dead-lettered with the cause after the last.
-    A whole number as `retry` is so many retries, with the delays of `backoff`.
+    The function is returned unchanged. It takes the record, or the record and its
+    `Delivery`, which has the count, and may be `async`. If it returns, the record is handled;
+    the result is ignored. If it raises, the record is retried after each of the delays of
+    `retry` in turn, and after the last one dead-lettered with the cause. A whole number as
+    `retry` means this many retries, with the delays of `backoff`.
 
-    `where` is a predicate; other records are passed over. `name` is that of its
-    consumer, without which it is the function's module and qualified name: the function
-    goes on where the consumer of that name ended, and begins at `start` if there was
-    none. So many as `concurrency` says are handled at a time; those of one key one by
-    one, in order, also while one of them waits for its retry.
+    Records that the predicate `where` does not match are skipped. `name` is the name of the
+    consumer, by default the function's module and qualified name: the trigger continues at
+    this consumer's cursor, or begins at `start` if there is none. At most `concurrency`
+    records are handled at a time; those of one key one at a time, in order, also while one of
+    them waits for its retry.
 
     With `dedupe_key`, a field of the payload or a function of the record, a record is
-    passed over if one with an equal key was handled, and was appended less than
-    `dedupe_window_s` before or after it. None as key stands for no key.
+    skipped if one with an equal key was handled that was appended less than
+    `dedupe_window_s` before or after it. A record whose key is None is never skipped.
 
-    With `on_dead_letter="block-key"`, later records of a dead letter's key wait until it was
-    redriven and handled, or discarded.
+    With `on_dead_letter="block-key"`, later records of a dead letter's key wait until the dead
+    letter is redriven and handled, or discarded.
     """
 
     check_topic(topic)
@@ -165,7 +165,7 @@ def on(
 
 
 def _mark(function: Callable[..., Any], made: Trigger) -> None:
-    """Keep what `on` says with the function; InvalidError where Python cannot."""
+    """Store a trigger on its function; InvalidError if the object takes no attributes."""
     try:
         if "self" not in list(inspect.signature(function).parameters)[:1]:
             setattr(function, _MARK, (made, *getattr(function, _MARK, ())))

@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from strandline.triggers import AsyncTriggers
 
 STOP_TIMEOUT_S: Final = 30.0
-"""How long functions may go on after a stop, by default."""
+"""How long functions may continue after a stop, by default."""
 
 _SETTLING_S: Final = 60.0
-"""How long a stop waits beyond that, for what was handled to be settled."""
+"""How long a stop waits after that until handled records are settled."""
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
@@ -43,24 +43,23 @@ _logger = logging.getLogger("strandline")
 
 
 class Triggers:
-    """The functions that are called for a log's records.
+    """Runs triggers: calls functions for the records of a log.
 
     `functions` are decorated with `on`; more are added with this object's own `on`.
-    Each has a consumer of its own and goes on where it ended. `run()` works in the
-    calling thread until SIGINT or SIGTERM comes, or `stop` is called. `start()`
-    works in a thread of its own, and `with` does that, too. `async with` works on the
-    running event loop, and gives an `AsyncTriggers`. Functions that are `async` run on that
-    loop, others in threads.
+    Each has its own consumer and continues at that consumer's cursor. `run()` blocks the
+    calling thread until SIGINT or SIGTERM, or until `stop` is called. `start()` and `with`
+    use a background thread. `async with` uses the running event loop, and returns an
+    `AsyncTriggers`. `async` functions run on the event loop, others in threads.
 
-    Each record is handled at least once: a function that returned is not called for
-    the record again once `stop` has returned, and may be if the process was killed.
-    What a function raises harms no other. Only the log itself can end a runner: what it
-    raised stops all triggers, and comes out of `run`, `stop` or the block.
+    Each record is handled at least once. If a function has returned for a record, it is not
+    called for it again after `stop` has returned; it may be called again if the process was
+    killed. An error of one function does not affect the others. Only an error of the log ends a
+    runner: it stops all triggers, and is raised by `run`, `stop` or the end of the block.
 
-    Stopping takes no more records and lets functions end within `stop_timeout_s`. Then
-    those that are `async` are cancelled, the others are left alone, and their records
-    come again. Runners of one trigger's name, in any processes, share the partitions of
-    its topic as a group.
+    After a stop no more records are taken, and functions have `stop_timeout_s` to end. Then
+    `async` functions are cancelled, the others are left running, and their records are
+    delivered again. Runners with triggers of the same name, in any processes, share the
+    partitions of the topic as a consumer group.
     """
 
     def __init__(
@@ -88,7 +87,7 @@ class Triggers:
                 self._add(each)
 
     def on(self, topic: TopicName, **terms: Unpack[TriggerTerms]) -> Callable[[Function], Function]:
-        """Add a function, as the decorator `strandline.on` describes it."""
+        """Add a function; the options are those of the decorator `strandline.on`."""
         check_topic(topic)
         check_options("on", terms, TriggerTerms.__optional_keys__)
 
@@ -99,7 +98,7 @@ class Triggers:
         return add
 
     def metrics(self) -> Mapping[str, Counters]:
-        """Return what each trigger has done, by its name, since the runner was started last.
+        """Return the counters of each trigger, by its name, since the runner was last started.
 
         Triggers of one name on several topics are counted together.
         """
@@ -109,7 +108,7 @@ class Triggers:
         return counted
 
     def registered(self) -> Sequence[Trigger]:
-        """Return the triggers that were added, in this order."""
+        """Return the triggers, in the order in which they were added."""
         return tuple(self._triggers.values())
 
     @property
@@ -119,7 +118,10 @@ class Triggers:
         return run is not None and run.is_here and not run.is_over.is_set()
 
     def run(self) -> None:
-        """Work until stopped. On the main thread SIGINT and SIGTERM stop it, a second at once."""
+        """Run until stopped.
+
+        On the main thread SIGINT and SIGTERM stop it; a second signal stops it at once.
+        """
         if _is_on_a_loop():
             self._run_beside()
             return
@@ -131,7 +133,7 @@ class Triggers:
         run.check()
 
     def start(self) -> None:
-        """Work in a thread of its own, from when this returns until `stop`."""
+        """Start in a background thread, and return once it runs; `stop` ends it."""
         run = self._begin()
         self._thread = thread = threading.Thread(
             target=lambda: asyncio.run(self._work(run)), name="strandline-triggers", daemon=True
@@ -142,14 +144,14 @@ class Triggers:
         except BaseException:
             run.request_stop()
             if not thread.is_alive():
-                # Interrupted, it may start even so, and stops then.
+                # After an interrupt the thread may start nevertheless; it stops then.
                 run.end()
             raise
         if run.is_over.is_set():
             run.check()
 
     def _run_beside(self) -> None:
-        """Run in another thread, since this one has a loop already, as in a notebook cell."""
+        """Run in another thread, because this one has a running loop, as in a notebook cell."""
         self.start()
         assert self._run is not None
         try:
@@ -158,18 +160,18 @@ class Triggers:
             self.stop()
 
     def stop(self, timeout_s: float | None = None) -> None:
-        """Stop as the class says, within `timeout_s` if given, and return when it has.
+        """Stop as the class describes, within `timeout_s` if given, and return once stopped.
 
-        From any thread but the event loop's. May be repeated. Raises what ended the
-        runner, if that was the log; UnavailableError if it is still settling what was
-        handled long after the time is up.
+        May be called from any thread except the event loop's, and repeated. If an error of
+        the log ended the runner, raises that error; UnavailableError if handled records are
+        still not settled long after the timeout.
         """
         timeout_s = check_timeout(timeout_s)
         run = self._run
         if run is None or not run.is_here:
             return
         if run.is_on_its_loop():
-            raise InvalidError("this would wait for itself, call request_stop")
+            raise InvalidError("stop would wait for its own event loop, call request_stop")
         self.request_stop(timeout_s)
         wait_s = _SETTLING_S + (self._stop_timeout_s if timeout_s is None else timeout_s)
         if not run.is_over.wait(wait_s):
@@ -179,7 +181,7 @@ class Triggers:
         run.check()
 
     def request_stop(self, timeout_s: float | None = None) -> None:
-        """Have it stop, and do not wait for that. From anywhere, also from a function."""
+        """Request a stop without waiting for it. May be called from a function, too."""
         timeout_s = check_timeout(timeout_s)
         if self._run is not None and self._run.is_here:
             self._run.request_stop(timeout_s)
@@ -196,7 +198,7 @@ class Triggers:
         self.stop()
 
     async def __aenter__(self) -> "AsyncTriggers":
-        from strandline.triggers import AsyncTriggers  # noqa: PLC0415 - Made of this.
+        from strandline.triggers import AsyncTriggers  # noqa: PLC0415 - It imports this module.
 
         face = AsyncTriggers(self)
         await face.start()
@@ -223,7 +225,7 @@ class Triggers:
         if run is None or run.task is None:
             return
         run.request_stop(check_timeout(timeout_s))
-        # The task that waits may be cancelled: the runner stops all the same.
+        # If the waiting task is cancelled, the runner stops nevertheless.
         await asyncio.shield(run.task)
         run.check()
 
@@ -243,7 +245,7 @@ class Triggers:
     def _begin(self) -> "_Run":
         with self._lock:
             if self.is_running:
-                raise InvalidError("this runner runs already")
+                raise InvalidError("this runner is already running")
             if not self._triggers:
                 raise InvalidError("there is nothing to run, add a function with @on")
             self._run = _Run(self._stop_timeout_s)
@@ -261,8 +263,8 @@ class Triggers:
                 await asyncio.wait(works)
             run.error = next((error for work in works if (error := work.exception())), None)
             if run.error is not None:
-                _logger.error("the triggers have ended, since the log failed one: %s", run.error)
-        except BaseException as error:  # noqa: BLE001 - Raised by the waits for this run.
+                _logger.error("the triggers were stopped by an error of the log: %s", run.error)
+        except BaseException as error:  # noqa: BLE001 - Raised by `_Run.check`.
             run.error = error
         finally:
             run.end()
@@ -272,7 +274,7 @@ class Triggers:
         gate = Gate(self._clock)
         try:
             for each in self._triggers.values():
-                opened.append(Dispatch(self._log, each, self._clock, gate))  # noqa: PERF401 - Those before it are closed.
+                opened.append(Dispatch(self._log, each, self._clock, gate))  # noqa: PERF401 - If one fails, the earlier ones are closed.
         except BaseException:
             for dispatch in opened:
                 dispatch.close()
@@ -281,7 +283,7 @@ class Triggers:
 
 
 class _Run:
-    """One run of a runner, as other threads see it."""
+    """One run of a runner: its state that other threads use."""
 
     def __init__(self, stop_timeout_s: float) -> None:
         self._stop_timeout_s = stop_timeout_s
@@ -291,7 +293,7 @@ class _Run:
         self._stop: Stop | None = None
         self._asked: list[float | None] = []
         self.task: asyncio.Task[None] | None = None
-        #: Set on the loop that it works on, if that is the program's.
+        #: Set on the program's own loop once the run is open; None in a background thread.
         self.opened: asyncio.Event | None = None
         self.error: BaseException | None = None
         self.is_open = Latch()
@@ -300,11 +302,11 @@ class _Run:
 
     @property
     def is_here(self) -> bool:
-        """Whether it is of this process, and not of the parent of a fork."""
+        """Whether this process began the run, and not the parent of a fork."""
         return os.getpid() == self._pid
 
     def enter_loop(self) -> Stop:
-        """Make the stop that this run obeys, on its loop."""
+        """Bind the run to the running loop, and return its Stop, with earlier requests applied."""
         stop = Stop(self._stop_timeout_s)
         with self._lock:
             self._loop, self._stop = asyncio.get_running_loop(), stop
@@ -314,7 +316,7 @@ class _Run:
         return stop
 
     def request_stop(self, timeout_s: float | None = None) -> None:
-        """From any thread, at any time."""
+        """Request a stop. May be called from any thread, at any time."""
         with self._lock:
             if self._loop is None or self._stop is None:
                 self._asked.append(timeout_s)
@@ -322,18 +324,18 @@ class _Run:
         if self.is_on_its_loop():
             self._stop.request(timeout_s)
             return
-        # At once: a thread that calls functions does not wait for the loop between two of them.
+        # Set here, because worker threads begin the next call without waiting for the loop.
         self._stop.may_begin = False
-        # A loop that is closed has stopped.
+        # A closed loop has stopped.
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._stop.request, timeout_s)
 
     def is_on_its_loop(self) -> bool:
-        """Whether the calling thread is the one that this run works on."""
+        """Whether the calling thread runs this run's event loop."""
         return not self.is_over.is_set() and threading.get_ident() == self._loop_thread
 
     def open(self) -> None:
-        """Wake those that wait for it to begin."""
+        """Wake the callers that wait for the run to begin."""
         self.is_open.set()
         if self.opened is not None:
             self.opened.set()
@@ -344,7 +346,7 @@ class _Run:
         self.open()
 
     def check(self) -> None:
-        """Raise what ended it, if anything did."""
+        """Raise the error that ended the run, if there was one."""
         if self.error is not None:
             raise self.error
 
@@ -360,7 +362,7 @@ def _signals(stop: Stop) -> Iterator[None]:
     finally:
         for number, handler in handlers.items():
             loop.remove_signal_handler(number)
-            # None stands for a handler that was not installed by Python, which is lost.
+            # None: the handler was not installed by Python, and cannot be restored.
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
 

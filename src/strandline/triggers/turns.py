@@ -1,4 +1,4 @@
-"""Whose turn it is: which of a trigger's records begin, and which have ended."""
+"""The order in which a trigger's records begin, and the records that have ended."""
 
 from collections import deque
 from collections.abc import Callable, Collection, Hashable, Sequence
@@ -12,28 +12,28 @@ from strandline.triggers.settling import Finished
 from strandline.values import Record
 
 KEPT_MAX: Final = 256
-"""How many records that wait for their lanes keep their value at most."""
+"""The maximum number of records that keep their value while they wait for their lanes."""
 
 TOGETHER: Final = 64
-"""How many records that have ended are settled at once."""
+"""With this many ended records a batch is settled without waiting for more."""
 
 KEPT_BYTES: Final = 4096
-"""How large each of those may be."""
+"""The maximum size of a record that keeps its value."""
 
 
 class Failure(NamedTuple):
-    """A record whose call has failed, in the lanes still."""
+    """A record whose call has failed; it is still in its lanes."""
 
     entry: ActiveDelivery
     error: BaseException
 
 
 Outcome = Finished | Failure | None
-"""None is of a record that is handed back."""
+"""None for a record that is handed back."""
 
 
 class Ended(NamedTuple):
-    """What the loop has to do since it looked last."""
+    """What has changed since the loop's last call of `Turns.ended`."""
 
     failures: list[Failure]
     opens_gate: bool
@@ -42,13 +42,13 @@ class Ended(NamedTuple):
 class Turns:
     """The records of one trigger that are ready, running and ended. For any thread.
 
-    A worker is a task of the event loop, or a thread for functions that block. Whichever is free
-    takes the first record that is ready. So a slow function holds up its own place and its own
-    lanes, and nothing else. At most `concurrency` run at a time. A suspect goes before all
-    others, and is left to the loop.
+    A worker is a task of the event loop, or a thread for blocking functions. Any free worker
+    takes the first ready record, so a slow function delays only its own worker and its own
+    lanes. At most `concurrency` records run at a time. A suspect begins before all other
+    records, and only the loop begins it.
 
-    `on_change` is called, in any thread and under the lock, when there is something for the
-    loop to do: to look at `ended`, or to take more. Once until it has looked.
+    `on_change` is called, in any thread and under the lock, when the loop has to call `ended`
+    or to take more records. It is not called again until the loop has called `ended`.
     """
 
     def __init__(
@@ -69,30 +69,30 @@ class Turns:
         self._suspects: deque[ActiveDelivery] = deque()
         self.running: Final[set[ActiveDelivery]] = set()
         self._kept = 0
-        """How many of those that wait for their lanes have their value."""
+        """How many of the records that wait for their lanes have kept their value."""
         self.low: int = 0
-        """With how many that are ready more are taken; with 0, only if a place is free as well."""
+        """More are taken if at most this many are ready; if it is 0, only if a place is free."""
         self.count: int = 0
-        """How many have ended so far."""
+        """How many calls have ended so far."""
         self._finished: list[Finished] = []
         self._failures: list[Failure] = []
         self._opens_gate = False
         self.is_in_doubt: bool = False
-        """Whether nothing begins until it is known which process holds the first record."""
+        """Whether no record may begin until it is known which process holds the first one."""
         self._is_loop_notified = False
         self._is_worker_woken = False
 
-    # --- what is ready ---
+    # --- ready records ---
 
     @property
     def is_roomy(self) -> bool:
-        """Whether so few records are ready that more are to be taken."""
+        """Whether so few records are ready that more should be taken."""
         ready = len(self._ready) + len(self._suspects)
         return ready <= self.low and (self.low > 0 or self.has_free_place)
 
     @property
     def has_free_place(self) -> bool:
-        """Whether one more call may run beside the others."""
+        """Whether fewer than `concurrency` calls are running."""
         return len(self.running) < self._concurrency
 
     @property
@@ -101,7 +101,7 @@ class Turns:
         return bool(self._suspects) and self.has_free_place and self._may_begin()
 
     def enter(self, entry: ActiveDelivery, lanes: Sequence[Hashable]) -> None:
-        """Have a record begin as soon as it is the first in all its lanes."""
+        """Add a record, which is ready once it is the first in all its lanes."""
         with self._lock:
             if not lanes or self._lanes.enter(entry, lanes):
                 self._add(entry)
@@ -109,19 +109,19 @@ class Turns:
                 self._keep(entry, entry.record)
 
     def add(self, entry: ActiveDelivery) -> None:
-        """Have a record begin that is the first of its lanes already."""
+        """Add a record that is already the first in its lanes, so it is ready."""
         with self._lock:
             self._add(entry)
 
     def leave_lanes(self, entry: ActiveDelivery) -> None:
-        """The record is another process's, or settled: those behind it may begin."""
+        """Remove a lost or ended record from its lanes: those behind it may begin."""
         with self._lock:
             self._leave_lanes(entry)
 
     # --- beginning ---
 
     def begin(self) -> ActiveDelivery | None:
-        """Return the next record, which runs from now on; None while none may."""
+        """Return the next record, and count it as running; None if none may begin."""
         with self._lock:
             if not self._ready or not self._may_begin_more():
                 return None
@@ -132,7 +132,7 @@ class Turns:
             return entry
 
     def begin_alone(self) -> ActiveDelivery | None:
-        """Return the next suspect, which runs from now on, and nothing beside it."""
+        """Return the next suspect, and count it as running alone; None if none may begin."""
         with self._lock:
             is_next = self.must_run_alone and not self.is_in_doubt
             if not is_next or not self._gate.may_begin(alone=True):
@@ -143,7 +143,7 @@ class Turns:
             return entry
 
     def put_back(self, entry: ActiveDelivery) -> None:
-        """It is not known which process holds the record: it is the next one, later."""
+        """Make a running record the next one again: it is unknown which process holds it."""
         with self._lock:
             self.running.discard(entry)
             self._opens_gate |= self._gate.leave(entry)
@@ -152,12 +152,12 @@ class Turns:
             self._notify_loop()
 
     def wakes_worker(self) -> bool:
-        """Whether to wake one more worker, which then says `worker_is_here`.
+        """Whether to wake one more worker, which has to call `worker_is_here` first.
 
-        One at a time, which wakes the next before it begins: so records begin in their order,
-        and few are woken that find nothing to do.
+        Workers are woken one at a time, and each wakes the next one before its call begins:
+        so records begin in order, and few workers are woken without a record to take.
         """
-        # Each change of what this asks for is followed by another call.
+        # Without the lock: each change of these conditions is followed by another call.
         if not self._needs_worker():
             return False
         with self._lock:
@@ -167,13 +167,13 @@ class Turns:
             return True
 
     def worker_is_here(self) -> None:
-        """The worker that was woken is about to look for a record."""
+        """Called by a woken worker before it takes a record: another one may be woken."""
         self._is_worker_woken = False
 
     # --- ending ---
 
     def end(self, entry: ActiveDelivery, outcome: Outcome) -> None:
-        """The record runs no more. What was abandoned meanwhile has no outcome."""
+        """Store the outcome of a running record; ignored if it was abandoned meanwhile."""
         with self._lock:
             if entry not in self.running:
                 return
@@ -183,18 +183,18 @@ class Turns:
             self._notify_loop()
 
     def note(self, entry: ActiveDelivery, outcome: Outcome) -> None:
-        """Do the same with a record that counts as running until it is settled."""
+        """Store the outcome of a record that still counts as running until it is settled."""
         with self._lock:
             self._note(entry, outcome)
             self._notify_loop()
 
     def pass_over(self, finished: Finished) -> None:
-        """A record is settled that never ran, and is in no lane."""
+        """Add an outcome to be settled, of a record that is not running."""
         with self._lock:
             self._finished.append(finished)
 
     def ended(self) -> Ended:
-        """Return what the loop has to do since the last time."""
+        """Return what has changed since the last call."""
         with self._lock:
             ended = Ended(self._failures, self._opens_gate)
             self._failures, self._opens_gate = [], False
@@ -203,25 +203,25 @@ class Turns:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing runs, and nothing has ended that is not settled."""
+        """Whether no record is running, and all outcomes were taken."""
         return not (self.running or self._finished or self._failures)
 
     @property
     def is_settled_later(self) -> bool:
-        """Whether more will end in a moment, which can be settled together with what has."""
+        """Whether to wait for more outcomes before the next batch is settled."""
         with self._lock:
             few = self._finished if len(self._finished) < TOGETHER else ()
             # A suspect runs until it is settled.
             return bool(few and self.running and few[-1].settled is None)
 
     def take_finished(self) -> list[Finished]:
-        """Return what is to be settled since the last time."""
+        """Return the outcomes to be settled, and clear them."""
         with self._lock:
             finished, self._finished = self._finished, []
             return finished
 
     def abandon(self, cancelled: Collection[ActiveDelivery | None]) -> list[ActiveDelivery]:
-        """Return what runs. What is not cancelled has no outcome, whatever becomes of it."""
+        """Return the running records. Outcomes of those not in `cancelled` are ignored later."""
         with self._lock:
             left = [*self.running]
             for entry in left:
@@ -271,7 +271,7 @@ class Turns:
             self._add(each)
 
     def _keep(self, entry: ActiveDelivery, record: Record) -> None:
-        """Have a record wait with its value, or without: it is read again then."""
+        """Keep the value of a waiting record, or drop it, to be read again later."""
         if self._kept < KEPT_MAX and size_of(record) <= KEPT_BYTES:
             self._kept += 1
         else:

@@ -12,17 +12,17 @@ from strandline.locks import start_thread
 
 
 class Returned(NamedTuple):
-    """How a function ended: with a result, or by what it raised."""
+    """How a function ended: with a result or an error."""
 
     result: Any
     error: BaseException | None = None
 
 
 class Workers:
-    """Makes calls on at most `count` threads, begun as they are needed.
+    """Makes calls in at most `count` threads, which are started as needed.
 
-    The threads do not keep the process alive: a function that never returns must not
-    keep a program from its end, and its record comes again anyway.
+    They are daemon threads: a function that never returns must not prevent the program from
+    ending, and its record is delivered again anyway.
     """
 
     def __init__(self, count: int, name: str) -> None:
@@ -34,7 +34,7 @@ class Workers:
         self._busy = 0
 
     def submit(self, call: Callable[[], None]) -> None:
-        """Have a call made, which raises nothing. From any thread."""
+        """Queue a call, which must not raise. From any thread."""
         with self._lock:
             self._busy += 1
             is_short = self._threads < min(self._busy, self._count)
@@ -44,7 +44,7 @@ class Workers:
         self._calls.put(call)
 
     async def run(self, function: Callable[..., Any], *arguments: object) -> Returned:
-        """Call it on one of the threads; a cancelled wait leaves it running there."""
+        """Call a function in one of the threads; if the wait is cancelled, it keeps running."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Returned] = loop.create_future()
         context = contextvars.copy_context()
@@ -57,7 +57,7 @@ class Workers:
         return await future
 
     def close(self) -> None:
-        """Let the threads end, each after the call that it is in."""
+        """Make each thread end after its current call."""
         for _ in range(self._threads):
             self._calls.put(None)
 
@@ -70,7 +70,7 @@ class Workers:
                 self._threads -= 1
                 if self._threads == 0:
                     raise
-            # The system has no more: those that there are make the call.
+            # The system has no more threads: the existing ones make the call.
 
     def _work(self) -> None:
         while (call := self._calls.get()) is not None:
@@ -90,8 +90,8 @@ def returned_by(
 
 
 def call_on(loop: asyncio.AbstractEventLoop, action: Callable[..., None], *with_: object) -> None:
-    """Have the loop call this soon. From any thread."""
-    # No task waits on a loop that was closed.
+    """Schedule a call on the loop. From any thread."""
+    # On a closed loop no task waits for the call.
     with contextlib.suppress(RuntimeError):
         loop.call_soon_threadsafe(action, *with_)
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
         def __init__(self, location: str, *, middleware: dict[str, Any]) -> None: ...
         def shutdown(self) -> None:
-            """Take no more calls, and return when those that run have ended."""
+            """Accept no more calls, and return once the running ones have ended."""
 
     class ArrowMiddleware:
         """`pyarrow.flight.ServerMiddleware`."""
@@ -56,7 +56,7 @@ def _pieces(chunk: Any) -> Iterator[Any]:
 
 
 class CallerMiddleware(ArrowMiddleware):
-    """Who makes a call."""
+    """The caller of a call."""
 
     def __init__(self, caller: Caller) -> None:
         self.caller = caller
@@ -69,14 +69,14 @@ class AdmittingCallers(ArrowMiddlewareFactory):
         self._app = app
 
     def start_call(self, info: Any, headers: Any) -> CallerMiddleware:
-        """Return who makes a call, before anything of it is read."""
+        """Return the caller, before any part of the call is read."""
         del info
         with in_flight_terms():
             return CallerMiddleware(self._app.admission.admit_call(headers))
 
 
 class FlightAnswers(ArrowFlightServer):
-    """Answers calls over one log, from the moment that it is made."""
+    """Answers calls over one log, as soon as it is created."""
 
     def __init__(
         self,
@@ -109,7 +109,7 @@ class FlightAnswers(ArrowFlightServer):
         return iter(shown)
 
     def get_flight_info(self, context: Any, descriptor: Any) -> Any:
-        """Return the columns of what is asked for, and the ticket for its rows."""
+        """Return the columns of the requested rows, and a ticket for them."""
         with in_flight_terms(), self._one(context, TokenScope.READ) as caller:
             command = descriptor.command or b""
             if is_sql_message(command):
@@ -121,7 +121,7 @@ class FlightAnswers(ArrowFlightServer):
             return self._flight(descriptor, found.schema, ticket, found.count)
 
     def get_schema(self, context: Any, descriptor: Any) -> Any:
-        """Return the columns of what is asked for."""
+        """Return the columns of the requested rows."""
         found = self._schema(context, descriptor)
         if isinstance(found, Exception):
             raise found
@@ -165,7 +165,7 @@ class FlightAnswers(ArrowFlightServer):
         return flight.GeneratorStream(schema, self._bounded(caller, peer, chunks))
 
     def _bounded(self, caller: Caller, peer: str, chunks: Iterator[Any]) -> Iterator[Any]:
-        """Yield chunks one at a time; a reader that takes none for too long is cut off."""
+        """Yield chunks one at a time; a reader that takes none for too long is disconnected."""
         slow_s = self._app.settings.slow_reader_s
 
         def cut() -> None:

@@ -1,4 +1,4 @@
-"""Calls that are under way: not too many, none for ever, and all of them end with the server."""
+"""Limits the number and duration of running calls, and ends them with the server."""
 
 import contextlib
 import threading
@@ -17,7 +17,7 @@ _LOOK_S: Final = 0.25
 
 
 class FlightCalls:
-    """Counts calls, acts when one takes too long, and wakes those that wait. Any thread."""
+    """Counts calls, acts when one takes too long, and wakes waiting ones. For any thread."""
 
     def __init__(self, settings: ServerSettings, clock: Clock) -> None:
         self._settings = settings
@@ -32,7 +32,7 @@ class FlightCalls:
 
     @property
     def count(self) -> int:
-        """How many are under way."""
+        """The number of running calls."""
         return self._open.total()
 
     @contextlib.contextmanager
@@ -59,7 +59,7 @@ class FlightCalls:
     def one_query(self, caller: Caller) -> Iterator[None]:
         """Count an SQL statement within the block; RequestError if there are too many.
 
-        One token has half of them at most.
+        One token may use at most half of the statements.
         """
         most = self._settings.sql_queries_max
         with self._lock:
@@ -103,7 +103,7 @@ class FlightCalls:
                 self._wakes.discard(wake)
 
     def drain(self) -> None:
-        """Let no call begin, and wake those that wait."""
+        """Refuse new calls, and wake the waiting ones."""
         with self._lock:
             self.is_draining = True
             wakes = tuple(self._wakes)

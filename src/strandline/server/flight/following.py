@@ -1,4 +1,4 @@
-"""Following a topic: what there is, and then what is appended, without a gap or a repeat."""
+"""Follows a topic: the existing rows, then new ones, without a gap or a repeat."""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -18,7 +18,7 @@ from strandline.server.tailing import PARTITIONS_MAX
 from strandline.values import ClosedError, InvalidError
 
 _LOOK_S: Final = 1.0
-"""How often a follower looks whether its client is still there, and for added partitions."""
+"""How often a follower checks that its client is connected, and for added partitions."""
 
 Chunk = tuple[pa.RecordBatch, bytes]
 """Rows, and what is sent with them."""
@@ -50,7 +50,7 @@ class FollowedTopic:
     def chunks(
         self, calls: FlightCalls, ping_s: float, is_gone: Callable[[], bool]
     ) -> Iterator[Chunk]:
-        """Yield rows until the server ends, or the client is gone."""
+        """Yield rows until the server stops, or the client disconnects."""
         watch = self._log.watch(durable_only=self._durable_only)
         with contextlib.closing(watch), calls.woken_by(watch.wake):
             quiet_s = ping_s
@@ -63,7 +63,7 @@ class FollowedTopic:
                     yield self._note(bye=True)
                     return
                 if quiet_s == 0.0 or quiet_s >= ping_s:
-                    # Caught up, or a ping: without one a connection that broke is not noticed.
+                    # Caught up, or a ping, without which a broken connection is not detected.
                     yield self._note(caught_up=True)
                     quiet_s = 0.0
                 with contextlib.suppress(ClosedError):

@@ -24,7 +24,7 @@ _BACKLOG: Final = 256
 
 
 class FlightFront:
-    """Listens, on a thread of its own, from `start` to `close`."""
+    """Listens, in its own thread, from `start` to `close`."""
 
     def __init__(
         self,
@@ -48,11 +48,11 @@ class FlightFront:
 
     @property
     def socket_path(self) -> str:
-        """Where Arrow's server listens."""
+        """The address of Arrow's server."""
         return f"{self.directory}/server"
 
     def start(self) -> None:
-        """Listen from now on."""
+        """Begin to listen."""
         start_thread(self._thread)
         self._is_ready.wait()
 
@@ -61,7 +61,7 @@ class FlightFront:
         self._soon(lambda: self._cut(peer))
 
     def stop_listening(self) -> None:
-        """Take no further connections; from any thread."""
+        """Stop accepting connections; from any thread."""
         self._soon(self._server_close)
 
     def close(self) -> None:
@@ -198,20 +198,20 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._server_end.resume()
 
     def pause(self) -> None:
-        """Take nothing from the client for now."""
+        """Pause reading from the client."""
         self._transport.pause_reading()
 
     def resume(self) -> None:
-        """Take more from the client."""
+        """Resume reading from the client."""
         if not self._transport.is_closing():
             self._transport.resume_reading()
 
     def finish(self) -> None:
-        """End, after what was written is sent."""
+        """Close the connection after all written bytes are sent."""
         self._transport.close()
 
     def abort(self) -> None:
-        """End both ends. May be repeated."""
+        """Close both ends. May be repeated."""
         self._transport.abort()
         if self._server_end is not None:
             self._server_end.abort()
@@ -260,11 +260,11 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._client.resume()
 
     def pause(self) -> None:
-        """Take nothing from the server for now."""
+        """Pause reading from the server."""
         self._transport.pause_reading()
 
     def resume(self) -> None:
-        """Take more from the server."""
+        """Resume reading from the server."""
         if not self._transport.is_closing():
             self._transport.resume_reading()
 

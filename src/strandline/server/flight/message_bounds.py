@@ -22,7 +22,7 @@ _BYTES_TYPE: Final = 2
 
 
 class RefusedMessageError(Exception):
-    """What a client sends is not taken: its connection ends."""
+    """A client's message is refused, and its connection is closed."""
 
 
 class ClientFrames:
@@ -41,7 +41,7 @@ class ClientFrames:
         self._messages: dict[int, MessageBounds] = {}
 
     def feed(self, data: bytes) -> None:
-        """Take the next bytes; RefusedMessageError if they begin what is not taken."""
+        """Take the next bytes; RefusedMessageError if they begin a message that is refused."""
         view = memoryview(data)
         if self._preface_left:
             skipped = min(self._preface_left, len(view))
@@ -171,7 +171,7 @@ class _FieldBounds:
         while len(found) < 2:  # noqa: PLR2004 - The tag, and a number.
             number, at = _varint(self._head, at)
             if number is None:
-                # A message that is none is refused by Arrow.
+                # Arrow refuses an invalid message.
                 self._is_unknown = len(self._head) > 20  # noqa: PLR2004 - Two of ten bytes.
                 return
             found.append(number)

@@ -1,4 +1,4 @@
-"""Prepared statements. Their handles hold all there is, so that the server keeps nothing."""
+"""Prepared statements. A handle has the whole statement, so the server stores none."""
 
 import base64
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ class Prepared(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     """One row of an Arrow stream, in base64."""
 
     def handle(self) -> bytes:
-        """Return what a client sends back to run it."""
+        """Return the handle that a client sends to run the statement."""
         return msgspec.json.encode(self)
 
     def values(self) -> list[object]:

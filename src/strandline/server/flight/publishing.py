@@ -1,4 +1,4 @@
-"""Appending by `do_put`: a batch at a time, so that a stream may be of any length."""
+"""Appends with `do_put`: one batch at a time, so that a stream may have any length."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
@@ -21,7 +21,7 @@ _RANGES_MAX: Final = 4096
 
 
 class PutRange(msgspec.Struct):
-    """Where records of a put are: the offsets [start, end) of a partition."""
+    """The position of records of a put: the offsets [start, end) of a partition."""
 
     partition: int
     start: int
@@ -86,7 +86,7 @@ class TopicPut:
             raise InvalidError("a producer has a sequence, pass both or none")
 
     def answers(self, batches: Iterable[pa.RecordBatch]) -> Iterator[PutAnswer]:
-        """Append each batch, and yield its outcome; nothing of it is stored on an error."""
+        """Append each batch, and yield its outcome; a batch that fails is not stored."""
         for number, batch in enumerate(batches):
             try:
                 yield self._append(number, batch)
@@ -118,7 +118,7 @@ class TopicPut:
         if asked.sequence is not None:
             given["sequence"] = asked.sequence + self._records
         if asked.idempotency_key is not None:
-            # The same stream again has the same identities.
+            # If the stream is repeated, its batches have the same identities.
             key = asked.idempotency_key
             given["idempotency_key"] = f"{key}.{number}" if number else key
         terms: AppendTerms = {name: each for name, each in given.items() if each is not None}  # type: ignore[assignment] # By name.

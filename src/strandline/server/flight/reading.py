@@ -1,4 +1,4 @@
-"""Rows of a topic between two offsets of each partition, as a ticket asks for them."""
+"""The rows that a ticket requests: those between two offsets of each partition of a topic."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -28,7 +28,7 @@ Spans = Mapping[int, tuple[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class AskedRows:
-    """The rows that a ticket asks for, as far as there are any now."""
+    """The current rows that a ticket requests."""
 
     topic: Topic
     spans: Spans
@@ -42,7 +42,7 @@ class AskedRows:
 
     @property
     def count(self) -> int:
-        """How many rows there are; -1 if that is not known."""
+        """The number of rows; -1 if it is unknown."""
         if self.read.sieve.predicate is not None or self.read.sieve.kind is ValueKind.BATCH:
             return -1
         return sum(end - start for start, end in self.spans.values())
@@ -54,7 +54,7 @@ class AskedRows:
 
 
 def _merged(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the rows in batches of about _MESSAGE_BYTES: each message has a cost of its own."""
+    """Yield the rows in batches of about _MESSAGE_BYTES, because each message has a cost."""
     held: list[pa.RecordBatch] = []
     size = 0
     for batch in batches:
@@ -68,7 +68,7 @@ def _merged(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def asked_rows(log: Log, caller: Caller, ticket: ReadTicket) -> AskedRows:
-    """Return the rows that a caller asks for; InvalidError, TrimmedError or DivergedError."""
+    """Return the requested rows; InvalidError, TrimmedError or DivergedError."""
     topic = caller.find(log, ticket.topic)
     spans = _spans(log, topic, ticket)
     read = read_of(log, topic, ticket.predicate, None)
@@ -106,7 +106,7 @@ def _spans(log: Log, topic: Topic, ticket: ReadTicket) -> Spans:
         if resumed is None:
             start = offset_of(log, topic, partition, _place(ticket, partition))
         else:
-            # Partitions that were added since are read from their beginning.
+            # Partitions that were added later are read from their beginning.
             start = resumed.get(partition, 0)
         end = ticket.end.get(partition) if isinstance(ticket.end, dict) else ticket.end
         wanted = ReadRange(start, end, durable_only=ticket.durable_only).checked()

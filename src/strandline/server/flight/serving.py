@@ -24,7 +24,7 @@ class FlightServing:
         self._listening.listen()
         host, port = listening.getsockname()[:2]
         shown = f"[{host}]" if ":" in host else host
-        #: Where it can be reached.
+        #: The address for clients.
         self.url: Final = f"{'grpc+tls' if tls else 'grpc'}://{shown}:{port}"
         self._tls = tls
         self._front: FlightFront | None = None
@@ -32,7 +32,7 @@ class FlightServing:
         self._watch: threading.Thread | None = None
 
     def start(self) -> None:
-        """Answer calls from now on."""
+        """Begin to answer calls."""
         limits = self._app.settings
         self._front = FlightFront(
             self._listening,
@@ -57,7 +57,7 @@ class FlightServing:
             self._answers.calls.drain()
 
     def close(self) -> None:
-        """Let calls end for a while, then cut them off, and end."""
+        """Wait a while for calls to end, then abort them, and close."""
         if self._front is None or self._answers is None or self._watch is None:
             self._listening.close()
             return

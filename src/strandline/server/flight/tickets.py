@@ -42,7 +42,7 @@ class PutCommand(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True)
     idempotency_key: str | None = None
     deliver_at: datetime | None = None
     receipts: Literal["end", "batch"] = "end"
-    """Whether one answer comes at the end, or one for each batch."""
+    """Whether one answer is sent at the end, or one for each batch."""
 
 
 def ticket_of(packed: bytes, kind: type[TicketT]) -> TicketT:

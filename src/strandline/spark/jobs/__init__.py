@@ -1,8 +1,8 @@
 """Ready jobs over whole topics: `strandline.spark.jobs.audit(spark, url, …)` and others.
 
-Promises: what a job writes is there as a whole or not at all; a job that was stopped, or
-killed, is run again and ends in the same state. Topics are never rewritten. Does not start
-or end a Spark session, and leaves its settings alone.
+Promises: the output of a job appears as a whole or not at all; a job that was stopped or killed
+can be run again and ends in the same state. Topics are never rewritten. Does not start or end a
+Spark session, and does not change its settings.
 """
 
 from strandline.values import InvalidError as _InvalidError

@@ -1,4 +1,4 @@
-"""Checking everything that a log holds, hot and cold, in parallel. See design 0052."""
+"""Checks all records of a log, hot and cold, in parallel. See design 0052."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -38,16 +38,16 @@ BROKEN: Final = "what lies before is not what was written there, or when"
 
 @dataclass(frozen=True, slots=True)
 class AuditFinding:
-    """Something that is not as it was written, and where."""
+    """A difference from what was written, and its position."""
 
     topic: str
     tenant: str | None
     partition: int
     offset: int
-    """The first that it concerns."""
+    """The first offset that is affected."""
     reason: str
     location: str | None
-    """Where that is stored, as far as the log knows."""
+    """Where the record is stored, if the log knows it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +58,15 @@ class AuditReport:
     partitions: int
     records: int
     copies: int
-    """Objects of records that the log has, too, checked beside them."""
+    """Checked objects of the tier whose records the log still has, too."""
     seconds: float
     heads: tuple[ProofHead, ...]
-    """Of each partition with a proof in which nothing is wrong."""
+    """The proof head of each partition that has a proof and no finding."""
     findings: tuple[AuditFinding, ...]
 
     @property
     def is_sound(self) -> bool:
-        """Whether nothing is wrong."""
+        """Whether there are no findings."""
         return not self.findings
 
     @property
@@ -84,12 +84,12 @@ def audit(
     expected: Iterable[ProofHead] = (),
     progress: Progress | None = None,
 ) -> AuditReport:
-    """Check these topics, or all of this tenant, or of every tenant, internal ones included.
+    """Check these topics, or all topics of this tenant, or all topics, including internal ones.
 
-    As `log.verify`, in parallel: offsets dense and unique, timestamps that never fall,
-    checksums, digests of copies, and the proof of history where there is one. Besides, it
-    looks at copies of what the log still has. Others may write, trim and tier meanwhile:
-    it is about what there is when it begins.
+    As `log.verify`, in parallel: offsets are dense and unique, timestamps never decrease, and
+    checksums, digests of copies and the proof of history, if there is one, are right. It also
+    checks copies of records that the log still has. Other processes may write, trim and tier
+    meanwhile: the audit covers the records that exist when it begins.
     """
     watch, located = Stopwatch(), spark_url(url)
     given = [
@@ -127,7 +127,7 @@ def audit(
 
 @dataclass(slots=True)
 class _Plan:
-    """A partition: what tasks read of it, and what is wrong."""
+    """A partition: the parts that tasks read, and the findings."""
 
     place: SourcePartition
     stretches: list[Stretch] = field(default_factory=list)
@@ -204,7 +204,7 @@ def _plan(log: Log, url: str, place: SourcePartition, expected: list[ProofHead])
         ] or runs
         made.copies = [Copy(url, place.topic, each) for each in copies]
     except CorruptError:
-        # Reading all of it names what is wrong.
+        # Reading every record finds the error.
         pass
     for index, (start, end, is_cold) in enumerate(runs):
         heads = tuple(
@@ -222,7 +222,7 @@ def _plan(log: Log, url: str, place: SourcePartition, expected: list[ProofHead])
 def _copies(
     log: Log, place: SourcePartition, marks: Marks, segments: Sequence[Segment]
 ) -> tuple[list[CopiedSegment], list[CopiedSegment]]:
-    """Return the copies that are read in the place of records, in order, and the others."""
+    """Return the copies that are read instead of records, in order, and the other copies."""
     known = partition_of(*place)
     cold = ColdSegments(log, open_store)
     finished = [each for each in cold.listed(known) if each.state is SegmentState.COPY_FINISHED]
@@ -237,7 +237,7 @@ def _copies(
 
 
 def _grouped(copies: Sequence[CopiedSegment], marks: Marks) -> list[tuple[int, int]]:
-    """Return runs of whole copies, of about as many bytes as a task reads."""
+    """Return ranges of whole copies, each of about the size that a task reads."""
     runs: list[tuple[int, int]] = []
     size = 0
     for copy in copies:
@@ -261,7 +261,7 @@ def _hot(log: Log, place: SourcePartition, start: int, end: int) -> list[tuple[i
 
 
 def _join(made: _Plan, checked: Sequence[Checked]) -> ProofHead | None:
-    """Add what stretches have found, and what they do not agree in; return the head."""
+    """Add the findings of the stretches, and contradictions between them; return the head."""
     for each in checked:
         made.findings += each.findings
     for one, following in pairwise(checked):

@@ -1,4 +1,4 @@
-"""Files made into records of a topic."""
+"""Appends the rows of files to a topic."""
 
 import os
 from collections.abc import Iterator
@@ -27,8 +27,8 @@ InputFormat = Literal["parquet", "csv", "json"]
 
 _OPTIONS: Final[dict[str, dict[str, Any]]] = {
     "parquet": {},
-    # What a file's header does not say is not guessed: 007 stays a text.
-    # A quote in a text is doubled, as every other program writes it.
+    # Types are not guessed: 007 stays a text.
+    # A quote in a text is doubled, as most other programs write it.
     "csv": {"header": "true", "enforceSchema": "false", "escape": '"'},
     "json": {},
 }
@@ -57,17 +57,17 @@ def backfill(
 ) -> FlowReport:
     """Append the rows of files to a topic, each row once: a folder, one file, or a pattern.
 
-    In a pattern `*` and `?` stand for other characters, unless there is a file of that very
-    name; no other character is special. Of a folder, all files below are read, but those that
-    begin with `_` or `.`; folders such as `day=2026-01-02` are columns. A folder that has
-    these, and files that lie in none of them, is refused. CSV has the same header in every
-    file, and its columns are texts; JSON has a document on each line. `schema` names the
-    columns and their types, as in `id BIGINT, name STRING`, and a value that does not fit fails
-    the job; without it JSON and Parquet say what they hold. `select` is a list of columns in Spark
-    SQL that makes the topic's columns of those in the files; without it they are written as
-    they are. The checkpoint, a folder, belongs to this backfill alone, and knows which
-    files were taken: a run that was stopped or killed goes on, and files that came since
-    are added. A file that was taken must not change. InvalidError if a checkpoint on this
+    In a pattern `*` and `?` are wildcards, unless a file of exactly this name exists; no
+    other character is special. In a folder, all files below it are read, except those that
+    begin with `_` or `.`; folders such as `day=2026-01-02` become columns. InvalidError for a
+    folder that has such folders and also files outside of them. CSV files must all have the same
+    header, and their columns are strings; JSON has one document on each line. `schema` names
+    the columns and their types, as in `id BIGINT, name STRING`; a value that does not fit fails
+    the job. Without it, JSON and Parquet files determine the schema. `select` is a list of
+    columns in Spark SQL that computes the topic's columns from those of the files; without it
+    they are written unchanged. The checkpoint, a folder, belongs to this backfill only and
+    records which files were read: the next run continues one that was stopped or killed, and
+    adds new files. A file that was read must not change. InvalidError if a checkpoint on this
     machine was begun with another topic or `select`. `staging` is the option
     `stagingLocation` of the sink.
     """
@@ -103,13 +103,13 @@ def _checked_schema(given: object) -> "str | StructType":
 
 def _located(files: str | os.PathLike[str]) -> str:
     path = check_path("files", files)
-    # Of a URL of local files, the rest is a path as it is: Spark decodes nothing in it.
+    # The rest of a URL of local files is a plain path: Spark does not decode it.
     path = path.removeprefix(_LOCAL_FILES)
     return path if "://" in path else os.path.abspath(path)
 
 
 def _chosen(path: str) -> tuple[str, dict[str, Any]]:
-    """Return what Spark is to load, and the options that go with it."""
+    """Return the path for Spark to load, and the options for it."""
     io = SystemIo()
     if not io.exists(path):
         return (wildcard_path if has_wildcard(path) else literal_path)(path), {}
@@ -124,7 +124,7 @@ def _chosen(path: str) -> tuple[str, dict[str, Any]]:
 
 
 def _has_columns(io: SystemIo, folder: str) -> bool:
-    """Whether folders are columns; InvalidError if some files lie in none, which Spark skips."""
+    """Whether folders are columns; InvalidError for files outside of them, which Spark skips."""
     beside, within = [], False
     for found in _files(io, folder):
         if "=" in os.path.relpath(os.path.dirname(found), folder):

@@ -1,4 +1,4 @@
-"""A topic up to certain offsets, which stand still while a job reads it."""
+"""A topic up to certain offsets, which are fixed while a job reads it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Which records of a topic a job is about."""
+    """The records of a topic that a job reads."""
 
     url: str
     log_id: UUID
@@ -31,12 +31,12 @@ class Cut:
 
     @property
     def records(self) -> int:
-        """How many there are."""
+        """The number of records."""
         return sum(end - start for start, end in self.offsets.values())
 
     @property
     def is_filtered(self) -> bool:
-        """Whether a tenant reads a topic in which others have records, too."""
+        """Whether a tenant reads a topic that also has records of other tenants."""
         return self.tenant is not None and self.topic.tenant is None
 
     def frame(self, spark: "SparkSession") -> "DataFrame":
@@ -50,7 +50,7 @@ class Cut:
         return rows.where(" OR ".join(parts) or "false")
 
     def check_kept(self) -> None:
-        """Raise TrimmedError if records of it were trimmed meanwhile."""
+        """Raise TrimmedError if some of the records were trimmed meanwhile."""
         with open_log(self.url, mode=Mode.READ) as log:
             for partition, (start, end) in self.offsets.items():
                 low = log.marks(self.topic, partition).low
@@ -63,7 +63,7 @@ class Cut:
 def cut_of(
     url: str, topic: str, tenant: str | None, below: Mapping[int, int] | int | None = None
 ) -> Cut:
-    """Return what a topic holds at this moment, or what of it lies below these offsets."""
+    """Return the current records of a topic, or those of them below these offsets."""
     tenant = None if tenant is None else check_text("tenant", tenant)
     with open_log(url, mode=Mode.READ) as log:
         (found,) = chosen_topics(log, Selection(names=(topic,), tenant=tenant))
@@ -86,7 +86,7 @@ def _ends(below: Mapping[int, int] | int | None, count: int) -> Mapping[int, int
 
 
 def _run(log: Log, topic: Topic, partition: int, end: int | None) -> tuple[int, int]:
-    """Return [start, end) of a partition; InvalidError for an end that is not there yet."""
+    """Return [start, end) of a partition; InvalidError for an end beyond the partition's end."""
     marks = log.marks(topic, partition)
     low, high = int(marks.low), int(marks.high)
     if end is None:

@@ -1,4 +1,4 @@
-"""A topic made from another, and kept up by running the job again."""
+"""Derives a topic from another one; repeated runs of the job add new records."""
 
 import os
 from typing import TYPE_CHECKING, Final
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 BATCH_RECORDS: Final = 1_000_000
-"""So many records are read for a batch, at most, by default."""
+"""The maximum number of records that are read for a batch, by default."""
 
 
 def derive(
@@ -36,13 +36,13 @@ def derive(
     staging: str | None = None,
     progress: Progress | None = None,
 ) -> FlowReport:
-    """Append what the topic holds, as far as it matches, to another one: each row once.
+    """Append the matching rows of the topic to another topic, each row once.
 
-    `where` is a predicate as for `log.subscribe`; `select` a list of columns in Spark SQL,
-    over those of the source with its metadata. Without it the columns and keys stay as they
-    are. The target exists, in the same log or in that of `target_url`. The checkpoint, a
-    folder, belongs to this derivation alone: with it, each run goes on where the last one
-    ended, however it ended; without it everything would be appended again. InvalidError if
+    `where` is a predicate as for `log.subscribe`; `select` is a list of columns in Spark SQL,
+    over those of the source with its metadata. Without it the columns and keys are unchanged.
+    The target must exist, in the same log or in that of `target_url`. The checkpoint, a
+    folder, belongs to this derivation only: each run continues where the last one ended, also
+    if that one was killed; with a new checkpoint all rows are appended again. InvalidError if
     a checkpoint on this machine was begun with another topic, target, `where` or `select`.
     `staging` is the option `stagingLocation` of the sink.
     """

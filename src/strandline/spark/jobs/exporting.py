@@ -34,16 +34,16 @@ class FolderReport:
     offsets: Mapping[int, tuple[int, int]]
     """[start, end) of each partition: the records that it covers."""
     records: int
-    """So many were read."""
+    """The number of records that were read."""
     rows: int
-    """So many are in the folder."""
+    """The number of rows in the folder."""
     is_repeat: bool
-    """Whether it was there already, from an earlier run."""
+    """Whether an earlier run has written the folder already."""
     seconds: float
 
     @property
     def rows_per_s(self) -> float:
-        """Records read per second; 0 if it was there already."""
+        """Records read per second; 0 if an earlier run has written the folder."""
         return 0.0 if self.is_repeat else per_second(self.records, self.seconds)
 
 
@@ -59,12 +59,12 @@ def export(
     below: Mapping[int, int] | int | None = None,
     progress: Progress | None = None,
 ) -> FolderReport:
-    """Write what a topic holds, with its metadata, as Parquet or JSON lines.
+    """Write the records of a topic, with their metadata, as Parquet or JSON lines.
 
     `where` is a condition in Spark SQL over the columns of `table(…, include_metadata=True)`.
-    `below` ends partitions before the end: an offset for all, or for some. The folder must
-    not exist, unless it is the finished answer to the same call, which is then left alone.
-    `_strandline` in it lists which records it covers.
+    `below` is an exclusive end offset, for all partitions or for some. The folder must not
+    exist, unless it is the complete output of the same call, which is then left unchanged.
+    The file `_strandline` in it lists the records that it covers.
     """
     where, chosen = check_text("where", where), check_text("file_format", file_format)
     if chosen not in ("parquet", "json"):
@@ -87,10 +87,9 @@ def snapshot(
 ) -> FolderReport:
     """Write the latest record of each key as Parquet; the topic stays as it is.
 
-    Records without a key are left out. Latest is by time of append, and where a key was put
-    into several partitions at one time, by partition. No record means that a key is gone,
-    unless `tombstone` selects them: rows of latest records that match this condition in Spark SQL
-    are left out. For the rest see `export`.
+    Records without a key are left out. The latest record is the one with the greatest append
+    time, then partition. A latest record that matches `tombstone`, a condition in Spark SQL, is
+    left out; without `tombstone` no record deletes a key. For the rest see `export`.
     """
     tombstone = check_text("tombstone", tombstone)
     terms = {"tombstone": tombstone}
@@ -112,7 +111,7 @@ def _latest(rows: "DataFrame", tombstone: str) -> "DataFrame":
 
 @contextlib.contextmanager
 def _reporting(spark: "SparkSession", records: int, progress: Progress | None) -> Iterator[None]:
-    """Report all records in the end, and meanwhile about as many as were read."""
+    """Report an estimate of the records read so far, and all records at the end."""
     if progress is None:
         yield
         return

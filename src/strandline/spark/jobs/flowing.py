@@ -1,4 +1,4 @@
-"""Running a stream into a topic until its source has no more: once, resumable, exactly once."""
+"""Runs a stream into a topic until its source has no more rows: resumable and exactly once."""
 
 import os
 from collections.abc import Mapping
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
 
-#: More often than Spark could drop a progress: it keeps the last hundred.
+#: Short enough that no progress is missed: Spark keeps the last hundred.
 _POLL_INTERVAL_S: Final = 1
 #: Spark gives a Python process of a stream ten seconds to start, which a busy machine may
-#: not keep. Going on is what a checkpoint is for.
+#: not keep. The query is then started again with its checkpoint.
 _BUSY: Final = "Python worker failed to connect back"
 _ATTEMPTS: Final = 5
 
@@ -57,10 +57,10 @@ def flow(
     checkpoint: str | os.PathLike[str],
     progress: Progress | None,
 ) -> FlowReport:
-    """Write everything that the stream has now to the topic of these options.
+    """Write all current rows of the stream to the topic of these options.
 
-    The checkpoint says what has been written. The next run with the same checkpoint
-    continues where one was stopped or killed, and adds new rows.
+    The checkpoint records which rows were written. The next run with the same checkpoint
+    continues a run that was stopped or killed, and adds new rows.
     """
     watch, seen = Stopwatch(), _CountedBatches(progress)
     attempts = 0
@@ -77,7 +77,7 @@ def _run(
     checkpoint: str | os.PathLike[str],
     seen: "_CountedBatches",
 ) -> str | None:
-    """Run the query to its end, and return what Spark says if it failed."""
+    """Run the query to its end, and return Spark's message if it failed."""
     from pyspark.errors import StreamingQueryException  # noqa: PLC0415 # An extra.
 
     writer = rows.writeStream.format("strandline").outputMode("append")

@@ -1,4 +1,4 @@
-"""What a checkpoint was begun with: another run with other terms would mix two results."""
+"""The terms with which a checkpoint was begun: a run with other terms would mix two results."""
 
 import contextlib
 import os
@@ -11,7 +11,7 @@ from strandline.io import Io, SystemIo, real_path, replace_file
 from strandline.values import CorruptError, InvalidError
 
 _FILE: Final = "_strandline"
-#: What Spark stores before it begins a batch.
+#: The folder in which Spark stores an entry before it begins a batch.
 _BATCHES: Final = "offsets"
 _LOCAL_FILES: Final = "file://"
 
@@ -19,7 +19,7 @@ _LOCAL_FILES: Final = "file://"
 class KeptTerms:
     """The terms of the job that a checkpoint belongs to, in a file of the checkpoint's folder.
 
-    A checkpoint in another store than the file system of this machine has none.
+    A checkpoint outside the file system of this machine has no such file.
     """
 
     def __init__(self, checkpoint: str, job: str, **terms: str | None) -> None:
@@ -32,8 +32,8 @@ class KeptTerms:
     def keep(self) -> None:
         """Store the terms, if there are none yet.
 
-        InvalidError if batches were begun with others. Where there are none, of an earlier
-        version, these are taken for those of before.
+        InvalidError if batches were begun with other terms. A checkpoint of an earlier version
+        has no terms: it is assumed to have these.
         """
         if self._folder is None:
             return

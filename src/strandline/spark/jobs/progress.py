@@ -1,4 +1,4 @@
-"""How far a job is, and how fast it was."""
+"""The progress and the speed of a job."""
 
 import contextlib
 import threading
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
 Progress = Callable[[int], None]
-"""Called with how many more rows are done, on another thread."""
+"""Called on another thread with the number of rows done since the last call."""
 
 _INTERVAL_S: Final = 0.2
 _GROUP: Final = "spark.jobGroup.id"
@@ -20,7 +20,7 @@ _GROUP: Final = "spark.jobGroup.id"
 
 @contextlib.contextmanager
 def reporting(done: Callable[[], int], progress: Progress | None) -> Iterator[None]:
-    """Call `progress` with what `done` rises by, while the body runs and at its end."""
+    """Call `progress` with each increase of `done`, while the body runs and at its end."""
     if progress is None:
         yield
         return
@@ -50,8 +50,8 @@ def reporting(done: Callable[[], int], progress: Progress | None) -> Iterator[No
 def rows_read(context: "SparkContext", rows: int) -> Iterator[Callable[[], int]]:
     """Yield a function that estimates how many rows the jobs of the body have read.
 
-    Spark counts tasks, so it is their share, and those of the first job are the ones
-    that read: what comes after sorts and writes.
+    Spark counts tasks, so it is the share of finished tasks. Only the tasks of the first job
+    count, because they read; those of later jobs sort and write.
     """
     group = str(SystemClock().new_id())
     before = context.getLocalProperty(_GROUP)
@@ -80,17 +80,17 @@ def _share(context: "SparkContext", group: str) -> float:
 
 
 class Stopwatch:
-    """Runs from when it is made."""
+    """Measures the time since it was created."""
 
     def __init__(self) -> None:
         self._clock = SystemClock()
         self._begun = self._clock.monotonic()
 
     def seconds(self) -> float:
-        """Return how long it has run."""
+        """Return the elapsed time."""
         return self._clock.monotonic() - self._begun
 
 
 def per_second(count: int, seconds: float) -> float:
-    """Return a speed; 0 where nothing took any time."""
+    """Return a speed; 0 if no time has passed."""
     return count / seconds if seconds > 0 else 0.0

@@ -1,8 +1,8 @@
-"""A folder of files that Spark has written, there as a whole or not at all.
+"""A folder of files written by Spark, which appears as a whole or not at all.
 
-Spark writes to a folder beside it, `<folder>.partial`, which a job that was killed leaves and
-the next run replaces. When all files are durable, with a last one that says which records
-they cover, the folder gets its name.
+Spark writes to a folder beside it, `<folder>.partial`. A killed job leaves that folder, and the
+next run replaces it. Once all files are durable, including a last one that lists which records
+they cover, the folder is renamed.
 """
 
 import contextlib
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 COVERED_FILE: Final = "_strandline"
-"""Lists what a folder holds. Spark does not read files that begin with `_`, and no other
-program takes it for a part of the data by its ending."""
+"""The file that lists the contents of a folder. Spark does not read files that begin with `_`,
+and without an extension other programs do not read it as data."""
 _EARLIER_COVERED_FILE: Final = "_strandline.json"
 _TIMES: Final = "spark.sql.parquet.outputTimestampType"
 
@@ -34,7 +34,7 @@ FileFormat = Literal["parquet", "json"]
 
 
 class Covered(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a folder holds."""
+    """The contents of a folder."""
 
     version: Literal[1]
     job: str
@@ -49,12 +49,12 @@ class Covered(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     rows: int
 
     def same_request(self, other: "Covered") -> bool:
-        """Whether both are answers to the same question."""
+        """Whether both are outputs of the same call."""
         return msgspec.structs.replace(self, rows=0) == msgspec.structs.replace(other, rows=0)
 
 
 def covered_by(cut: Cut, job: str, terms: dict[str, str | None]) -> Covered:
-    """Return what a folder of this job would hold, but for its rows."""
+    """Return the description of this job's folder, without the number of rows."""
     given = {name: text for name, text in terms.items() if text}
     topic = cut.topic
     ends = dict(cut.offsets)
@@ -62,7 +62,7 @@ def covered_by(cut: Cut, job: str, terms: dict[str, str | None]) -> Covered:
 
 
 def load_covered(folder: str | os.PathLike[str]) -> Covered | None:
-    """Return what a finished folder holds; None if there is none, InvalidError for others."""
+    """Return the contents of a finished folder; None if none exists, InvalidError for others."""
     io = SystemIo()
     folder = check_path("folder", folder)
     if not io.exists(folder):
@@ -81,7 +81,7 @@ def load_covered(folder: str | os.PathLike[str]) -> Covered | None:
 
 
 class PublishedFolder:
-    """A folder that is to be, on a path that all of Spark's processes share."""
+    """A folder to be published, on a path that all of Spark's processes share."""
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.path: Final = real_parent(os.fspath(folder))
@@ -89,7 +89,7 @@ class PublishedFolder:
         self._io = SystemIo()
 
     def finished(self, wanted: Covered) -> Covered | None:
-        """Return what is there already, if it answers the same; InvalidError for another."""
+        """Return an existing folder's contents; InvalidError if another call has written it."""
         found = load_covered(self.path)
         if found is not None and not found.same_request(wanted):
             raise InvalidError(
@@ -98,7 +98,7 @@ class PublishedFolder:
         return found
 
     def write(self, frame: "DataFrame", file_format: FileFormat) -> None:
-        """Have Spark write the rows, in the place of what an earlier run may have left."""
+        """Write the rows with Spark, and replace files that an earlier run has left."""
         from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped] # noqa: PLC0415
         from pyspark.errors import PySparkException  # noqa: PLC0415 # An extra, as py4j.
 
@@ -111,7 +111,7 @@ class PublishedFolder:
             raise job_failed(text_of(error)) from error
 
     def publish(self, covered: Covered) -> None:
-        """Make all of it durable, and give the folder its name."""
+        """Make all files durable, and rename the folder to its final name."""
         io = self._io
         for name in io.list(self._partial):
             _sync(io, os.path.join(self._partial, name))
@@ -137,9 +137,9 @@ _plain_times_users: dict[int, tuple[int, str | None]] = {}
 
 @contextlib.contextmanager
 def _plain_times(spark: "SparkSession") -> Iterator[None]:
-    """Have Spark write times as other programs read them, and not as INT96.
+    """Make Spark write times in a type that other programs read, not as INT96.
 
-    Only the session's own setting decides, and jobs may share a session.
+    It is a setting of the session, which several jobs may share.
     """
     with _plain_times_lock:
         users, before = _plain_times_users.get(id(spark), (0, spark.conf.get(_TIMES, None)))

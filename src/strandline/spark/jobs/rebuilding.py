@@ -1,4 +1,4 @@
-"""Folding a topic into the snapshot of a view, all partitions at once."""
+"""Folds a topic into the snapshot of a view, all partitions in parallel."""
 
 import os
 from collections.abc import Iterable
@@ -58,9 +58,9 @@ def rebuild(
     """Fold the topic from its oldest record, and write the snapshot file that a view resumes from.
 
     The file is byte for byte the one that `LiveView(…, snapshot=…)` would write after
-    `rebuild`, and is replaced as a whole; other partitions in it stay as they are. No live
-    view may use it meanwhile: it would write its own. StoppedError at a record that `apply`
-    fails on, unless it is to be put into quarantine.
+    `rebuild`, and is replaced as a whole; other partitions in it are unchanged. No live view
+    may use the file meanwhile, because it would overwrite it. StoppedError at a record for which
+    `apply` fails, unless the view quarantines such records.
     """
     watch, located = Stopwatch(), spark_url(url)
     path = os.path.abspath(check_path("snapshot", snapshot))
@@ -96,13 +96,13 @@ def rebuild(
 
 
 def _fold(url: str, topic: Topic, view: View[Any], poison: Poison, partition: int) -> Folded:
-    # To say that what was folded is durable may take a sync, which is more than reading.
+    # Before the records count as durable a sync may be needed, which reading does not allow.
     with open_log(url, mode=Mode.CONSUME) as log:
         return folded(log, topic, view, partition, quarantines=poison == "quarantine")
 
 
 def send_along(module: ModuleType) -> None:
-    """Have Spark send what this module defines, to processes that could not import it."""
+    """Make Spark send this module's definitions to processes that cannot import it."""
     from pyspark import cloudpickle  # noqa: PLC0415 # An extra.
 
     cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call] # It has no types.

@@ -1,4 +1,4 @@
-"""One stretch of a partition, checked in a task of its own. See design 0052."""
+"""Checks one range of a partition, a stretch, in its own task. See design 0052."""
 
 import contextlib
 from collections.abc import Iterable, Iterator
@@ -26,13 +26,13 @@ from strandline.values import (
     ValueKind,
 )
 
-#: What has the order of records; the rest of a copy is held by its digest.
+#: The columns with the order of records; the digest of a copy covers the other columns.
 _ORDER: Final = ["_offset", "_row", "_timestamp"]
 
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """What one task checks: the records [start, end), of the log or of its tier."""
+    """The records [start, end) that one task checks, of the log or of its tier."""
 
     url: str
     topic: Topic
@@ -40,12 +40,12 @@ class Stretch:
     start: int
     end: int
     is_cold: bool
-    #: Whether nothing lies before it, so that an anchor has to be there.
+    #: Whether it is the first stretch, so that an anchor must exist.
     is_first: bool
     expected: tuple[ProofHead, ...] = ()
 
     def checked(self) -> "Checked":
-        """Read it, and return what was found."""
+        """Read the records, and return the result."""
         with open_log(self.url, mode=Mode.READ) as log:
             while True:
                 # Overtaken by a trim, it looks again.
@@ -55,7 +55,7 @@ class Stretch:
     # --- by columns ---
 
     def _quick(self, log: Log) -> "Checked | None":
-        """Return the result if nothing is wrong, and order and checksums are all to check."""
+        """Return the result if order and checksums are right and need no further check."""
         settings = log.describe_topic(self.topic).settings
         if settings.proof or self.expected:
             return None
@@ -108,15 +108,15 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """The result of checking a stretch, and what its neighbours have to agree with."""
+    """The result of checking a stretch, with the values that its neighbours must continue."""
 
     stretch: Stretch
-    #: Where it began: later than requested if a trim came first.
+    #: The start, later than requested if records were trimmed meanwhile.
     start: int
     records: int
     first_us: int | None
     last_us: int | None
-    #: The chain's values before and after it, as far as they are known.
+    #: The values of the hash chain before and after it, if they are known.
     before: bytes | None
     after: bytes | None
     head: ProofHead | None = None
@@ -125,14 +125,14 @@ class Checked:
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """An object whose records the log has, too: no read would look at it."""
+    """An object whose records the log still has, so that no read uses it."""
 
     url: str
     topic: Topic
     segment: CopiedSegment
 
     def finding(self) -> ProofFinding | None:
-        """Fetch it, and return what is wrong with it."""
+        """Fetch it, and return a finding if it is damaged."""
         segment = self.segment
         with open_log(self.url, mode=Mode.READ) as log:
             cold = ColdSegments(log, open_store)
@@ -148,7 +148,7 @@ class Copy:
         return None
 
     def _is_gone(self, cold: ColdSegments) -> bool:
-        """Whether it was deleted since it was planned, by the catalogue."""
+        """Whether the catalogue says that it was deleted since the audit was planned."""
         listed = {each.id: each.state for each in cold.listed(self.segment.place)}
         return listed.get(self.segment.id) != self.segment.state
 
@@ -167,7 +167,7 @@ class _Order:
         self._has_rows = has_rows
 
     def follows(self, batch: pa.RecordBatch) -> bool:
-        """Take a batch; False if offsets have a gap or repeat, or a timestamp falls."""
+        """Take a batch; False if offsets have a gap or repeat, or a timestamp decreases."""
         if self._has_rows:
             own = batch.select(["_offset", "_row", "_timestamp"])
             batch = own.filter(pc.equal(own.column("_row"), 0))
@@ -188,7 +188,7 @@ class _Order:
 
 
 class _Neighbour:
-    """Keeps what a neighbour has to agree with, of pieces that pass."""
+    """Keeps the values that the next stretch must continue, while batches pass through."""
 
     def __init__(self) -> None:
         self.first_us: int | None = None
@@ -211,5 +211,5 @@ class _Neighbour:
 
 
 def _is_anchor(finding: ProofFinding) -> bool:
-    """Whether it has a value that the stretch before has to provide anyway."""
+    """Whether it is about a value that the stretch before provides anyway."""
     return finding.reason == ANCHOR_MISSING

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-#: How many Spark tasks there are at most for each one that can run at a time.
+#: The maximum number of Spark tasks for each one that can run concurrently.
 _SLICES: Final = 4
 _ANSWER: Final = ["number", "result"]
 
@@ -37,10 +37,10 @@ def run_each(
     size: Callable[[DoneT], int],
     progress: Progress | None = None,
 ) -> list[DoneT]:
-    """Return what `work` makes of each item, in Spark tasks, in the order of the items.
+    """Run `work` for each item in Spark tasks, and return the results in the order of the items.
 
-    `work` and the items are sent to other processes. `size` returns how many rows a result
-    stands for. The first StrandlineError of a task is raised here, as itself.
+    `work` and the items are sent to other processes. `size` returns the number of rows of a
+    result. The first StrandlineError of a task is raised here, unwrapped.
     """
     if not items:
         return []
@@ -65,14 +65,14 @@ def run_each(
 
 
 def context_of(spark: "SparkSession") -> "SparkContext | None":
-    """Return what starts tasks; None of a session of a Spark Connect server, which has none."""
+    """Return the SparkContext; None for a session of Spark Connect, which has none."""
     return getattr(spark, "sparkContext", None)
 
 
 def _by_frame(
     spark: "SparkSession", items: Sequence[ItemT], work: Callable[[ItemT], DoneT]
 ) -> list[DoneT | _Failed]:
-    """Return the result of each item, where tasks are those of a frame and of nothing else."""
+    """Return the result of each item, for a session that runs tasks only for a DataFrame."""
     from pyspark.cloudpickle import dumps  # noqa: PLC0415 # An extra.
 
     pickled: Callable[[object], bytes] = dumps
@@ -87,7 +87,7 @@ def _by_frame(
 
     found = frame.mapInArrow(attempt, "number long, result binary").collect()
     by_number = {row["number"]: row["result"] for row in found}
-    # From tasks that this process has started.
+    # The bytes come from tasks that this process has started.
     return [pickle.loads(by_number[number]) for number in range(len(items))]  # noqa: S301
 
 

@@ -1,4 +1,4 @@
-"""Moving a topic to an object store, with many objects under way at once."""
+"""Moves a topic to an object store, many objects in parallel."""
 
 import contextlib
 from collections.abc import Iterator, Sequence
@@ -54,10 +54,10 @@ def tier(
     grace_s: int = GRACE_S,
     progress: Progress | None = None,
 ) -> TierJobReport:
-    """Do what `strandline.tiering.tier` does, an object in each task, copied or merged.
+    """Do the same as `strandline.tiering.tier`; each task copies or merges one object.
 
-    Every step goes through the segment catalogue, so that workers, other runs of this and
-    readers may work at the same time, and the next run continues one that was killed.
+    Every step is recorded in the segment catalogue, so workers, other runs of this job and
+    readers may run concurrently, and the next run continues one that was killed.
     """
     piece_records = check_whole("piece_records", piece_records, 1)
     include_open, delta = check_flag("include_open", include_open), check_flag("delta", delta)
@@ -69,7 +69,7 @@ def tier(
     objects = store_of(store)
     with contextlib.ExitStack() as opened:
         log = opened.enter_context(open_log(located, mode=Mode.WRITE))
-        # First: the catalogue creates its topic.
+        # Before the tasks: opening the catalogue creates its topic.
         found = log.topic(topic, tenant=tenant)
         catalogue = opened.enter_context(SegmentCatalogue(log))
         count = log.describe_topic(found).settings.partitions

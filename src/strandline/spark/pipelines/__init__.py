@@ -1,8 +1,8 @@
 """A user's own pipelines, as Spark Declarative Pipelines over topics.
 
-Promises: a run takes up what is new since the last one that finished; one that was killed
-is run again without loss or repetition. Does not promise that a full refresh leaves sinks
-alone: what flows into a topic flows there once more.
+Promises: a run processes the records that are new since the last finished run; a killed run can
+be repeated without lost or duplicate rows. A full refresh also runs flows into sinks again: their
+rows are appended to the topic once more.
 """
 
 from strandline.spark.pipelines.running import PipelineReport, run

@@ -7,14 +7,14 @@ import msgspec
 
 
 class Order(msgspec.Struct, frozen=True):
-    """What to run, and where Spark keeps its own."""
+    """The pipeline to run, and the folder of Spark's own files."""
 
     folder: str
     spec: str
     catalog: str | None
     database: str | None
     storage: str
-    #: All of the YAML's, since only a session that is not made yet takes them all.
+    #: All settings in the YAML, because some can only be set when a session is created.
     configuration: Mapping[str, str]
     master: str
     full_refresh: bool
@@ -22,7 +22,7 @@ class Order(msgspec.Struct, frozen=True):
 
 
 class OutputLine(msgspec.Struct, frozen=True):
-    """A line of the answer."""
+    """A line of the program's output."""
 
     what: Literal["event", "completed", "failed"]
     text: str

@@ -1,7 +1,7 @@
-"""Runs one pipeline, in a process of its own: `python -m strandline.spark.pipelines.program`.
+"""Runs one pipeline, in its own process: `python -m strandline.spark.pipelines.program`.
 
-Takes an `Order` as JSON, and says what happens as lines of JSON. It stands in for Spark's
-own program, whose traps are listed in design 0053.
+Takes an `Order` as JSON, and writes events as lines of JSON. It replaces Spark's own program,
+whose problems are listed in design 0053.
 """
 
 import os
@@ -27,7 +27,7 @@ _SERVICE: Final = "org.apache.spark.sql.connect.service.SparkConnectService$"
 
 
 def main(order: Order) -> None:
-    """Run it, say how it ended, and leave nothing running that holds the catalogue."""
+    """Run the pipeline, report its result, and end all processes that hold the catalogue."""
     classic = _session(order)
     try:
         _run(classic, order)
@@ -46,7 +46,7 @@ def _run(classic: "SparkSession", order: Order) -> None:
             _emit("event", message)
             completed = completed or message.startswith(_COMPLETED)
     except Exception as error:  # noqa: BLE001 # Whatever Spark raises goes to the caller.
-        # A run that is complete stays so: Spark trips over Python sources afterwards.
+        # Ignored once the run is complete: Spark raises errors for Python sources afterwards.
         if not completed:
             _emit("failed", _error_text(error))
             return
@@ -59,7 +59,7 @@ def _run(classic: "SparkSession", order: Order) -> None:
 def _session(order: Order) -> "SparkSession":
     metastore = os.path.join(order.folder, "metastore")
     own = {
-        # Tables that the next run still knows.
+        # Keeps tables for the next run.
         "spark.sql.catalogImplementation": "hive",
         "spark.hadoop.javax.jdo.option.ConnectionURL": (
             f"jdbc:derby:;databaseName={metastore};create=true"
@@ -72,7 +72,7 @@ def _session(order: Order) -> "SparkSession":
         "spark.sql.connect.serverStacktrace.enabled": "false",
     }
     settings = {**own, **order.configuration}
-    # Without it the server would serve every user of this machine.
+    # Without it every user of this machine could use the server.
     os.environ["SPARK_CONNECT_AUTHENTICATE_TOKEN"] = SystemClock().random_bytes(32).hex()
     return local_session(
         order.folder, name="strandline pipeline", master=order.master, settings=settings
@@ -85,7 +85,7 @@ def _connected(classic: "SparkSession") -> "SparkSession":
 
     jvm: Any = classic.sparkContext._jvm  # noqa: SLF001 # Nothing else has the port.
     service = getattr(getattr(jvm, _SERVICE), "MODULE$")
-    # What makes `SparkSession.active()` in definitions mean the one of the server.
+    # So that `SparkSession.active()` in definitions returns the session of the server.
     os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
     remote: Any = SparkSession.builder.remote(f"sc://localhost:{service.localPort()}")
     found: SparkSession = remote.getOrCreate()
@@ -119,7 +119,7 @@ def _messages(spark: "SparkSession", order: Order) -> Iterable[str]:
 
 
 def _error_text(error: Exception) -> str:
-    """Return an error as text, with its class where that is not one of Spark's."""
+    """Return an error as text, with its class if it is not an error of Spark."""
     if type(error).__module__.startswith("pyspark."):
         return str(error)
     return f"{type(error).__name__}: {error}"
@@ -134,7 +134,7 @@ def _stop(classic: "SparkSession") -> None:
 
 
 def _end_with_caller() -> None:
-    """End, and the Java with it, when the parent process has ended."""
+    """End this process and its Java when the parent process has ended."""
     sys.stdin.buffer.read()
     os._exit(1)
 
@@ -147,5 +147,5 @@ def _emit(what: Literal["event", "completed", "failed"], text: str) -> None:
 if __name__ == "__main__":
     start_thread(threading.Thread(target=_end_with_caller, daemon=True))
     main(msgspec.json.decode(sys.argv[1], type=Order))
-    # Threads of the server's client would hold the process up.
+    # Threads of the server's client would keep the process alive.
     os._exit(0)

@@ -29,10 +29,10 @@ _RETRIES: Final = re.compile(r" more than .*\Z")
 
 @dataclass(frozen=True, slots=True)
 class PipelineReport:
-    """A run that is complete."""
+    """The result of a complete run."""
 
     events: tuple[str, ...]
-    #: What Spark printed meanwhile; also of a good run it is not pretty.
+    #: Spark's output, which has stack traces even after a successful run.
     log: str
 
 
@@ -45,13 +45,13 @@ def run(
     master: str = "local[2]",
     progress: Callable[[str], None] | None = None,
 ) -> PipelineReport:
-    """Run the pipeline in this folder once, with everything that is new, and return.
+    """Run the pipeline in this folder once, for all new records, and return.
 
-    `url` is the log that `strandline` means in its definitions when they name none. Tables
-    are kept in the folder. `full_refresh` empties tables and reads topics from the start;
-    rows flow into sinks once more. `dry_run` checks the definitions and runs none.
-    `progress` is called with each step. UnavailableError with Spark's reason if it fails; run it
-    again when that is out of the way. InvalidError for a folder without a pipeline.
+    `url` is the log for definitions that name none. Tables are stored in the folder.
+    `full_refresh` empties tables and reads topics from the start; sinks get all rows again.
+    `dry_run` checks the definitions without running them. `progress` is called with each
+    step. UnavailableError with Spark's reason if the run fails; fix the cause and run it again.
+    InvalidError for a folder without a pipeline.
     """
     spec = load_specification(check_path("folder", folder))
     full_refresh, dry_run = check_flag("full_refresh", full_refresh), check_flag("dry_run", dry_run)
@@ -92,9 +92,9 @@ def run(
 
 
 def _reason(events: Sequence[str], ended: str) -> str:
-    """Return the cause of each flow that failed, or else Spark's last word.
+    """Return the cause of each flow that failed, or else Spark's last message.
 
-    That only points to what it has said before, or repeats it.
+    If a flow has failed, the last message only refers to earlier ones or repeats them.
     """
     failures = [text for text in events if _FAILED.search(text)]
     causes = [_flow_cause(text) for text in failures] or [root_cause(ended)]
@@ -102,7 +102,7 @@ def _reason(events: Sequence[str], ended: str) -> str:
 
 
 def _flow_cause(text: str) -> str:
-    """Return the flow and its cause, out of `Flow 'x' has FAILED …` and `Error: …` below."""
+    """Return the flow and its cause from `Flow 'x' has FAILED …` and the `Error: …` below it."""
     first, _, rest = text.partition("\n")
     flow = _RETRIES.sub("", first).rstrip(".")
     cause = root_cause(rest.removeprefix("Error: "))
@@ -113,7 +113,7 @@ def _flow_cause(text: str) -> str:
 def _program(
     io: SystemIo, order: Order, environment: dict[str, str], log: str
 ) -> Iterator[Iterator[OutputLine]]:
-    # A classic session of this process is none of the program's business.
+    # The program must not use a classic session of this process.
     own = {name: value for name, value in environment.items() if name not in _NOT_INHERITED}
     said = io.open(log, "create")
     try:
@@ -121,7 +121,7 @@ def _program(
         process = subprocess.Popen(  # noqa: S603 # A module of ours.
             [sys.executable, "-m", _PROGRAM, msgspec.json.encode(order).decode()],
             env=own,
-            # Its end is how the program detects that this process was killed.
+            # The program detects by the end of this pipe that this process was killed.
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=said,
@@ -148,5 +148,5 @@ _NOT_INHERITED: Final = (
 
 
 def _is_ours(line: bytes) -> bool:
-    """Distinguish an answer from what definitions print."""
+    """Whether a line is output of the program, not of the definitions."""
     return line.startswith(b'{"what":')

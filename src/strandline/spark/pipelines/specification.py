@@ -1,4 +1,4 @@
-"""What a pipeline's YAML says."""
+"""The specification of a pipeline, a YAML file."""
 
 import os
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ NAMES: Final = ("spark-pipeline.yml", "spark-pipeline.yaml")
 
 @dataclass(frozen=True, slots=True)
 class Specification:
-    """The parts that a run looks at before Spark does."""
+    """The parts that a run needs before Spark reads the file."""
 
     path: str
     catalog: str | None
@@ -36,7 +36,7 @@ def check_place(path: str) -> None:
 
 
 def load_specification(folder: str) -> Specification:
-    """Return what the folder's YAML says; InvalidError if there is none, or no pipeline in it."""
+    """Return the folder's specification; InvalidError if it has none or it is invalid."""
     io = SystemIo()
     paths = [os.path.join(os.path.abspath(folder), name) for name in NAMES]
     found = [path for path in paths if io.exists(path)]

@@ -1,4 +1,4 @@
-"""A pipeline to begin with."""
+"""The pipeline that `strandline pipeline init` writes."""
 
 import os
 from typing import Final

@@ -1,4 +1,4 @@
-"""Which batch of which query a task belongs to, as Spark passes it under its own names."""
+"""The query and batch of a task, which Spark passes under its own names."""
 
 from typing import NamedTuple
 
@@ -18,7 +18,7 @@ class BatchIdentity(NamedTuple):
 
 
 def streaming_identity(app: str | None) -> BatchIdentity:
-    """Return the running task's batch; `app` counts in place of the query's id."""
+    """Return the running task's batch; `app` replaces the query's id."""
     context = TaskContext.get()
     query = None if context is None else context.getLocalProperty(QUERY)
     batch = None if context is None else context.getLocalProperty(BATCH)
@@ -31,6 +31,6 @@ def streaming_identity(app: str | None) -> BatchIdentity:
 
 
 def task_number() -> int:
-    """Return which of the tasks this is; an attempt has the number of the one it repeats."""
+    """Return the number of this task; a repeated attempt has the same number."""
     context = TaskContext.get()
     return 0 if context is None else context.partitionId()

@@ -1,8 +1,8 @@
 """From staged rows to rows in the log: exactly once for each (app, version).
 
-The one place where the order of steps is decided: staged files are whole and durable, the
-batch is recorded, its rows are appended, it is finished. Before it is recorded nothing is
-visible; after that, everything will be. See design 0051.
+The order of the steps is decided here only: staged files are complete and durable, the batch is
+recorded, its rows are appended, it is marked finished. Before the batch is recorded no row is
+visible; after that all rows become visible, also after a crash. See design 0051.
 """
 
 from collections.abc import Iterable, Sequence
@@ -28,7 +28,7 @@ from strandline.values import (
 CHUNK_ROWS: Final = 32_768
 CHUNK_BYTES: Final = 8 * 1024 * 1024
 
-#: Begins the ids of writes without a name, and no name; they never come back.
+#: The prefix of the random ids of writes without a name. No name begins with it.
 JOB_PREFIX: Final = "\0job:"
 
 
@@ -43,8 +43,8 @@ def commit(
 ) -> None:
     """Put the staged rows into the log, unless this batch is there already.
 
-    A batch that was recorded before is finished from its own files, and so are older ones
-    of the app. ConflictError then if its rows were others than these.
+    A batch that was recorded before is finished from its own files, as are older batches of
+    the app; then ConflictError if its rows differ from these.
     """
     prints = _fingerprints(staged)
     if not prints and not folder.exists():
@@ -58,13 +58,13 @@ def commit(
             try:
                 new = _intent(log, folder, version, staged, tenant=tenant, durability=durability)
             except InvalidError:
-                # Where nothing excludes others, one may have finished this batch since, and
-                # removed what was staged for it.
+                # Without an exclusive lock another process may have finished this batch
+                # meanwhile, and removed its staged files.
                 recorded = intents.find(version)
                 if recorded is None:
                     raise
             else:
-                # Until here nothing has happened; from here on it will have.
+                # The next line decides: from then on the batch will be written, also after a crash.
                 recorded = intents.record(new)
         for pending in intents.unfinished():
             if pending.version <= version:
@@ -76,9 +76,9 @@ def commit(
 
 
 def abort(folder: StagingFolder, staged: Iterable[Staged]) -> None:
-    """Remove what an attempt has staged; nothing of a batch that is recorded.
+    """Remove the files that an attempt has staged, but not those of a recorded batch.
 
-    What cannot be removed now is swept later.
+    Files that cannot be removed now are swept later.
     """
     names = [name for each in staged for name in each.names]
     if not names or not folder.exists():
@@ -94,13 +94,13 @@ def abort(folder: StagingFolder, staged: Iterable[Staged]) -> None:
 
 
 def sweep(folders: Iterable[StagingFolder]) -> None:
-    """Remove what killed writers have left and no retry will use."""
+    """Remove files of killed writers that no retry will use."""
     for folder in folders:
         try:
             with folder.locked(timeout_s=0.0):
                 intents = Intents(folder)
                 intents.sweep()
-                # A young one may be about to be filled.
+                # A writer may be about to fill a new folder.
                 if folder.age_s(NAME) > STAGED_AGE_S:
                     _tidy(folder, intents)
         except (UnavailableError, FileNotFoundError):
@@ -121,7 +121,7 @@ def finish_all(log: Log, folders: Iterable[StagingFolder]) -> int:
 
 
 def _tidy(folder: StagingFolder, intents: Intents) -> None:
-    """Remove what is not needed any more: of a write without a name that is finished, all."""
+    """Remove files that are no longer needed; all of them for a finished write without a name."""
     if folder.app.startswith(JOB_PREFIX) and not intents.unfinished():
         folder.remove_all()
     else:
@@ -145,7 +145,7 @@ def _intent(
     tenant: str | None,
     durability: Durability,
 ) -> Intent:
-    """Return what to record; every file of it was read whole."""
+    """Return the intent to record; all its files are complete."""
     parts = sorted((each for each in staged if each.names), key=lambda each: each.task)
     files: list[str] = []
     topics = list(dict.fromkeys(text for each in parts for text in each.topics))
@@ -181,7 +181,7 @@ def _intent(
 
 
 def _groups(blocks: Sequence[tuple[int, Block]]) -> Iterable[list[tuple[int, Block]]]:
-    """Yield the blocks of a partition in runs that are appended at once."""
+    """Yield the blocks of a partition in groups; each group is one append."""
     group: list[tuple[int, Block]] = []
     rows = size = 0
     for number, block in blocks:
@@ -198,7 +198,7 @@ def _groups(blocks: Sequence[tuple[int, Block]]) -> Iterable[list[tuple[int, Blo
 
 
 def _check_files(folder: StagingFolder, staged: Staged) -> None:
-    """Raise unless the files hold what the task said: swept, or not where this process looks."""
+    """Raise unless the files have the reported content. They may be swept or on another disk."""
     for block in staged.blocks:
         name = staged.names[block.file]
         try:

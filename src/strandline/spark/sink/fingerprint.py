@@ -1,8 +1,8 @@
-"""What rows are in a batch, as a number that depends on neither their order nor their split.
+"""A hash of the rows of a batch, independent of their order and their division into tasks.
 
-A row's number is made from its columns by name; those of all rows are added up. A null counts
-as nothing, so that a column which is missing and one that is null are the same, and integers
-count by value, so that a wider type is, too. Against accidents, not against malice.
+A row's hash is computed from its columns by name; the hashes of all rows are added. A null adds
+nothing, so a missing column and a null column are equal; integers are hashed by value, so a
+wider type gives the same hash. It detects accidents, not manipulation.
 """
 
 import hashlib
@@ -33,7 +33,7 @@ _ONE: Final = np.uint64(1)
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """How many rows, and the sum of their numbers."""
+    """The number of rows, and the sum of their hashes."""
 
     rows: int = 0
     total: int = 0
@@ -49,7 +49,7 @@ def fingerprint(rows: pa.RecordBatch) -> Fingerprint:
 
 
 def _mixed(words: Words) -> Words:
-    """Return words of which each bit depends on every bit of the ones given."""
+    """Mix words: each bit of a result depends on every bit of its word."""
     found = words + _STEP
     found = (found ^ (found >> _30)) * _FIRST
     found = (found ^ (found >> _27)) * _SECOND
@@ -75,7 +75,7 @@ def _present(column: pa.Array) -> npt.NDArray[np.bool_]:
 
 
 def _of_array(column: pa.Array) -> Words:
-    """Return a number for each value; any for a null."""
+    """Return a hash for each value; an arbitrary one for a null."""
     arrow = column.type
     if pa.types.is_struct(arrow):
         names = [arrow.field(n).name for n in range(arrow.num_fields)]
@@ -106,7 +106,7 @@ def _of_elements(column: pa.Array) -> Words:
 
 
 def _of_map(column: pa.Array) -> Words:
-    """Return numbers that do not depend on the order of the entries."""
+    """Return hashes that do not depend on the order of the entries."""
     entries = pa.ListArray.from_arrays(
         column.offsets, pa.StructArray.from_arrays([column.keys, column.items], ["key", "value"])
     )
@@ -120,7 +120,7 @@ def _lengths(column: pa.Array) -> npt.NDArray[np.int64]:
 
 
 def _numbered(column: pa.Array, elements: Words) -> Words:
-    """Return the elements' numbers, each mixed with its place in its list."""
+    """Return the elements' hashes, each mixed with its index in its list."""
     lengths = _lengths(column)
     starts = np.cumsum(lengths) - lengths
     places = np.arange(len(elements)) - np.repeat(starts, lengths)
@@ -159,7 +159,7 @@ def _of_fixed(column: pa.Array) -> Words:
 
 
 def _of_texts(column: pa.Array) -> Words:
-    """Return the numbers of texts with offsets of 64 bits."""
+    """Return the hashes of texts with offsets of 64 bits."""
     count = len(column)
     held = column.buffers()
     if not count or held[2] is None:
@@ -185,7 +185,7 @@ def _of_texts(column: pa.Array) -> Words:
 def _of_short_texts(
     held: pa.Buffer, starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]
 ) -> Words:
-    """Return the numbers of texts that are not long, eight bytes of all of them at a time."""
+    """Return the hashes of short texts, eight bytes of all texts at a time."""
     padded = np.frombuffer(held.to_pybytes() + bytes(_WORD), np.uint8)
     # A word begins at each byte.
     words = np.ndarray((len(padded) - _WORD + 1,), "<u8", padded, strides=(1,))
@@ -195,7 +195,7 @@ def _of_short_texts(
     while len(at):
         left = lengths[at] - done
         bits = (np.minimum(left, _WORD) * 8).astype(np.uint64)
-        # Shifted by 64, a word would stay as it is.
+        # A shift by 64 would not change a word.
         mask = (_ONE << (bits - _ONE) << _ONE) - _ONE
         found[at] = _mixed(found[at] ^ (words[starts[at] + done] & mask))
         done += _WORD

@@ -1,8 +1,8 @@
-"""Which batches are recorded, how far each has come, and what may be swept.
+"""The recorded batches, the progress of each, and the files that may be swept.
 
-A batch that is recorded is decided: nothing undoes it, and the next writer finishes it from
-the files that it names. Everything here is called with the folder's lock held, or in a
-folder that has none: then any number of processes may do the same at the same time.
+A recorded batch is never undone: the next writer finishes it from the files that it names. All
+functions are called with the folder's lock held. A folder without a lock may be used by any
+number of processes concurrently.
 """
 
 import re
@@ -16,9 +16,9 @@ import msgspec
 from strandline.spark.sink.place import StagingFolder
 from strandline.values import InvalidError
 
-#: So many finished batches of an app are kept at least, so that a repeat is detected.
+#: The minimum number of finished batches of an app that are kept, to detect a repeat.
 BATCHES_KEPT: Final = 100
-#: Rows that were staged for a batch that was never recorded are kept so long.
+#: How long rows are kept that were staged for a batch that was never recorded.
 STAGED_AGE_S: Final = 7 * 24 * 3600
 FLOOR: Final = "floor"
 
@@ -43,7 +43,7 @@ class StagedPiece(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Chunk(msgspec.Struct, frozen=True):
-    """What is appended in one step: rows of one partition."""
+    """The rows of one partition that are appended in one step."""
 
     topic: int
     partition: int
@@ -65,7 +65,7 @@ class Chunk(msgspec.Struct, frozen=True):
 class Intent(msgspec.Struct, frozen=True):
     """A batch that was recorded."""
 
-    #: Drawn when it was recorded, and part of the identity of each append.
+    #: A random id, drawn when the batch is recorded; part of the key of each append.
     id: str
     app: str
     version: int
@@ -80,7 +80,7 @@ class Intent(msgspec.Struct, frozen=True):
 
     @property
     def format(self) -> int:
-        """In which format it is stored: one that older versions know, if that can be."""
+        """The format in which it is stored: the oldest one that can represent it."""
         return 2 if any(chunk.is_laid_out for chunk in self.chunks) else 1
 
     def key(self, index: int) -> str:
@@ -89,7 +89,7 @@ class Intent(msgspec.Struct, frozen=True):
 
 
 def append_key(intent: str, index: int, *, is_laid_out: bool) -> str:
-    """Return the idempotency key of a chunk: of one length, where a file has room for it."""
+    """Return the idempotency key of a chunk; of fixed length for a file that reserves room."""
     return f"spark:{intent}:{index:08}" if is_laid_out else f"spark:{intent}:{index}"
 
 
@@ -98,7 +98,7 @@ class _Floor(msgspec.Struct, frozen=True):
 
 
 class Step(msgspec.Struct, frozen=True, array_like=True):
-    """So many chunks are in the log; the last of them ends at `end` in its partition."""
+    """A number of chunks in the log; the last of them ends at `end` in its partition."""
 
     finished: int
     end: int
@@ -106,9 +106,9 @@ class Step(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Progress:
-    """How far a recorded batch has come: a file to which a line is added for each chunk.
+    """The progress of a recorded batch: a file with a line for each chunk.
 
-    What has no line may be in the log or not.
+    A chunk without a line may or may not be in the log.
     """
 
     def __init__(self, folder: StagingFolder, version: int) -> None:
@@ -129,11 +129,11 @@ class Progress:
 
     @property
     def finished(self) -> int:
-        """How many chunks are surely in the log."""
+        """The number of chunks that are known to be in the log."""
         return self.steps[-1].finished if self.steps else 0
 
     def add(self, ends: Sequence[int]) -> None:
-        """Record, durably, that these chunks are in the log too, as durable as they shall be."""
+        """Record, durably, that these chunks are in the log with the requested durability."""
         at_us, lines = self._folder.clock.now_us(), b""
         for end in ends:
             step = Step(self.finished + 1, end, at_us)
@@ -167,7 +167,7 @@ class Intents:
         self._folder = folder
 
     def find(self, version: int) -> Intent | None:
-        """Return the batch if it is recorded; InvalidError if that is no longer known."""
+        """Return the batch if it is recorded; InvalidError if it is too old to know."""
         found = self._folder.load(intent_name(version), Intent)
         found = found or self._folder.load(_done_name(version), Intent)
         if found is None:
@@ -186,7 +186,7 @@ class Intents:
             )
 
     def record(self, intent: Intent) -> Intent:
-        """Decide that the batch is written, unless that is decided; return what is recorded."""
+        """Record the batch unless it is recorded; return the recorded one."""
         name = intent_name(intent.version)
         if self._folder.store_new(name, intent):
             if not self._folder.is_exclusive:
@@ -197,7 +197,7 @@ class Intents:
         return found
 
     def _check_still_kept(self, intent: Intent) -> None:
-        """Take it back if it was recorded, finished and forgotten by others since `find`."""
+        """Undo it if other processes have recorded, finished and removed it since `find`."""
         try:
             self._check_kept(intent.version)
         except InvalidError:
@@ -213,7 +213,7 @@ class Intents:
         if self._folder.is_exclusive:
             self._folder.remove(intent_name(intent.version))
         else:
-            # It stays, so that a process that has found none a moment ago cannot record one.
+            # The file stays, so that a process that has just found none cannot record it again.
             self._folder.store(intent_name(intent.version), known)
 
     def unfinished(self) -> list[Intent]:
@@ -225,7 +225,7 @@ class Intents:
         return [intent for intent in found if intent is not None]
 
     def sweep(self) -> None:
-        """Remove what is no longer needed: never a file that an unfinished batch names."""
+        """Remove files that are no longer needed, but none that an unfinished batch names."""
         files = self._files()
         done = {each.version for each in files if each.what == "done"}
         pending = {intent.version: intent for intent in self.unfinished()}
@@ -238,7 +238,7 @@ class Intents:
         self._remove_finished(sorted(done))
 
     def remove_staged(self, names: Sequence[str]) -> None:
-        """Remove files of an attempt that came to nothing, but for those that are named."""
+        """Remove files of a failed attempt, but none that a recorded batch names."""
         named = {name for intent in self.unfinished() for name in intent.files}
         for name in names:
             if name not in named:
@@ -264,7 +264,7 @@ class Intents:
         if len(finished) <= 2 * BATCHES_KEPT:
             return
         old = finished[:-BATCHES_KEPT]
-        # First, so that none of them is ever taken for new.
+        # Before the removal, so that a removed batch is never treated as new.
         self._folder.store(FLOOR, _Floor(old[-1]))
         for version in old:
             self._folder.remove(_done_name(version))
@@ -280,12 +280,12 @@ class Intents:
 
 
 def staged_name(version: int, unique: str) -> str:
-    """Return what a file of staged rows is called."""
+    """Return the name of a file of staged rows."""
     return f"batch-{version}-{unique}.arrow"
 
 
 def intent_name(version: int) -> str:
-    """Return what the file of a recorded batch is called."""
+    """Return the name of the file of a recorded batch."""
     return f"batch-{version}.intent"
 
 

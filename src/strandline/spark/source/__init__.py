@@ -1,7 +1,8 @@
 """`format("strandline")`: topics as rows, in batches and in streams.
 
-Promises: each record in [start, end) once; micro-batches tile the log, after any restart;
-what an option says is done or refused. Does not promise an order: Spark has none.
+Promises: each record in [start, end) is read once; micro-batches cover the log without gap or
+overlap, after any restart; each option takes effect or raises. Does not promise an order, because
+Spark has none.
 """
 
 from strandline.spark.source.strandline_source import StrandlineSource

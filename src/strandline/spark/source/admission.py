@@ -1,4 +1,4 @@
-"""How much of what has arrived a micro-batch takes."""
+"""Limits how many of the new records a micro-batch takes."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -13,8 +13,8 @@ def within_rows(
 ) -> dict[SourcePartition, int]:
     """Return ends with at most `rows_max` records before them.
 
-    Each partition gets a part in proportion to what it has, and, as far as the limit
-    allows, at least one record.
+    Each partition gets a share in proportion to its records, and, if the limit allows it, at
+    least one record.
     """
     sizes = {place: end - starts[place] for place, end in ends.items()}
     total = sum(sizes.values())
@@ -39,7 +39,7 @@ def within_bytes(
 ) -> dict[SourcePartition, int]:
     """Return ends with about `bytes_max` bytes before them, and a record of each partition.
 
-    It goes by the average size of the records of each stored run.
+    Sizes are estimated by the average size of the records in each stored run.
     """
     pieces = {
         place: pieces_of(place, starts[place], end)

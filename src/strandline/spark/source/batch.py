@@ -1,4 +1,4 @@
-"""Reading topics once, from a start to an end that stand still."""
+"""Reads topics once, from a fixed start to a fixed end."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
@@ -25,7 +25,7 @@ from strandline.spark.unhurried import spare_imports, unhurried
 
 
 class BatchReader(DataSourceReader):
-    """Plans and reads a batch. The planner's process makes it, the workers get a copy."""
+    """Plans and reads a batch. The planner's process creates it, the workers get copies."""
 
     def __init__(self, reading: SourceRead) -> None:
         self.reading: SourceRead = reading
@@ -73,12 +73,12 @@ class BatchReader(DataSourceReader):
 
 
 class PushingReader(BatchReader):
-    """Skips what Spark's filters leave out.
+    """Skips records that Spark's filters exclude.
 
-    Those on offset, partition and time of append bound the splits; workers leave out what
-    objects of the tier exclude by their statistics. Only with `pushdown`: Spark fails every
-    read of a reader that takes filters unless `spark.sql.python.filterPushdown.enabled` is
-    on. All filters are handed back.
+    Filters on offset, partition and append time bound the splits; workers skip objects of the
+    tier whose statistics exclude all rows. Only with `pushdown`: Spark fails every read of a
+    reader that takes filters unless `spark.sql.python.filterPushdown.enabled` is on. All
+    filters are returned to Spark, which applies them again.
     """
 
     reading: SourceRead
@@ -123,7 +123,7 @@ _COMPARISONS: dict[type[Filter], str] = {
 def _bounds_of(
     log: Log, place: SourcePartition, name: str, kind: str, value: Any
 ) -> tuple[int | None, int | None]:
-    """Return the offsets from and before which a comparison can hold."""
+    """Return [start, end): the offsets for which a comparison can be true."""
     if name == "partition":
         number = place.partition
         holds = {

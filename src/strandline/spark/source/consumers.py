@@ -1,4 +1,4 @@
-"""The log's own consumers, kept in step with how far a stream has come."""
+"""Moves the log's consumers with the progress of a stream."""
 
 import logging
 
@@ -10,10 +10,10 @@ _logger = logging.getLogger("strandline")
 
 
 def keep_up(log: Log, place: StreamPlace) -> None:
-    """Acknowledge everything before `place` for the stream's consumer.
+    """Acknowledge all records before `place` for the stream's consumer.
 
-    What cannot be said any more, of a topic that was dropped for instance, is logged:
-    a stream does not fail because of it.
+    If that fails, for instance because the topic was dropped, the error is logged; the stream
+    does not fail.
     """
     topics = {topic.id: topic for topic in log.topics()}
     if place.tenant is not None:
@@ -26,9 +26,9 @@ def keep_up(log: Log, place: StreamPlace) -> None:
         try:
             log.ack(topic, place.consumer, partition, end, tenant=tenant)
         except StrandlineError as error:
-            _logger.warning("the consumer %r of a stream stays back: %s", place.consumer, error)
+            _logger.warning("the consumer %r of a stream was not moved: %s", place.consumer, error)
 
 
 def consumer_tenant(topic: Topic, tenant: str | None) -> str | None:
-    """Return whose consumer a reader of this topic is."""
+    """Return the tenant of the consumer with which this topic is read."""
     return topic.tenant if topic.tenant is not None else tenant

@@ -1,4 +1,4 @@
-"""Which partitions a read is of, and which offsets its start and its end mean."""
+"""Resolves the partitions of a read, and the offsets of its start and end."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -67,7 +67,7 @@ def chosen_places(
 
 
 class Bounds:
-    """Turns what an option says of a start or an end into offsets."""
+    """Resolves the options for start and end to offsets."""
 
     def __init__(self, log: LogReader, places: Sequence[SourcePartition]) -> None:
         self._log = log
@@ -75,7 +75,7 @@ class Bounds:
         self._marks: dict[SourcePartition, Marks] = {}
 
     def offsets(self, bound: PositionBound | None, default: str) -> dict[SourcePartition, int]:
-        """Return an offset for each partition; without a bound, that of the word `default`."""
+        """Return an offset for each partition; without a bound, that of the name `default`."""
         chosen = bound or PositionBound(word=default)
         if chosen.offsets is not None:
             self._check_complete(chosen.offsets)
@@ -131,7 +131,7 @@ class Bounds:
 def kept_range(
     place: SourcePartition, start: int, end: int, marks: Marks, *, fail_on_data_loss: bool
 ) -> tuple[int, int]:
-    """Return what of [start, end) is there; raise for the rest if a loss is to fail."""
+    """Return the part of [start, end) that exists; raise if the rest is lost and must not be."""
     if fail_on_data_loss:
         if start < marks.low and start < end:
             raise TrimmedError(

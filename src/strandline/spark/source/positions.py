@@ -1,8 +1,8 @@
-"""A stream's place in the log, as Spark keeps it in a checkpoint.
+"""A stream's position in the log, as Spark stores it in a checkpoint.
 
-`{"orders": {"0": 23, "1": 7}, "__strandline": …}`: as the Kafka source has it, and beside
-it which log, topics and epochs the offsets are of, so that a checkpoint that is used with
-another log, or with one that was restored from an older copy, is an error.
+`{"orders": {"0": 23, "1": 7}, "__strandline": …}`: the format of the Kafka source, and the log,
+topics and epochs of the offsets, so that using a checkpoint with another log, or with one
+that was restored from an older backup, is an error.
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,9 +21,9 @@ Stored = dict[str, Any]
 
 
 class Positions:
-    """Writes and reads stored places of one log.
+    """Writes and reads stored positions of one log.
 
-    `reader` is kept beside them: which consumer of which log the stream is.
+    `reader`, the stream's consumer and log, is stored with them.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class Positions:
     def stored(
         self, offsets: Mapping[SourcePartition, int], previous: Stored | None = None
     ) -> Stored:
-        """Return what Spark is to keep; `previous` is what it keeps now."""
+        """Return the position for Spark to store; `previous` is the stored one."""
         found: Stored = {}
         epochs: dict[str, dict[str, str]] = {}
         for place in sorted(offsets, key=_order):
@@ -62,10 +62,10 @@ class Positions:
         return _written(last)
 
     def resolve(self, stored: Stored, place: SourcePartition) -> int | None:
-        """Return the offset of a partition, None if the checkpoint does not know it.
+        """Return the offset of a partition; None if it is not in the checkpoint.
 
         DivergedError, TrimmedError and InvalidError as `log.resolve`; InvalidError also
-        for another log, or a topic of the same name that is another one.
+        for another log, or if the topic was dropped and created again.
         """
         offset = offset_in(stored, place)
         if offset is None:
@@ -99,7 +99,7 @@ def offset_in(stored: Stored, place: SourcePartition) -> int | None:
 
 
 class StreamPlace(NamedTuple):
-    """How far a stream has come, and as which consumer of which log."""
+    """The position of a stream, with its consumer and its log."""
 
     url: str
     consumer: str
@@ -109,9 +109,9 @@ class StreamPlace(NamedTuple):
 
 
 def stream_place(text: str | None) -> StreamPlace | None:
-    """Return what an offset in Spark's progress says; None if it is none of ours.
+    """Return the position in an offset of Spark's progress; None if another source wrote it.
 
-    None also for a stream that is no consumer.
+    None also for a stream without a consumer.
     """
     try:
         stored = msgspec.json.decode(text or "")
@@ -130,7 +130,7 @@ def stream_place(text: str | None) -> StreamPlace | None:
 
 
 def identity_in(stored: Stored, place: SourcePartition) -> tuple[str, ...]:
-    """Return everything that is stored of a partition, to be compared."""
+    """Return all stored fields of a partition, for a comparison."""
     name, number = place.topic.name, str(place.partition)
     identity = stored.get(IDENTITY, {})
     epoch = identity.get("epochs", {}).get(name, {}).get(number)
@@ -139,7 +139,7 @@ def identity_in(stored: Stored, place: SourcePartition) -> tuple[str, ...]:
 
 
 def names_in(stored: Stored) -> Iterable[tuple[str, int]]:
-    """Return the topics and partitions that a stored place knows."""
+    """Return the topics and partitions in a stored position."""
     return [
         (name, int(number)) for name, each in stored.items() if name != IDENTITY for number in each
     ]

@@ -1,4 +1,4 @@
-"""What batch and stream readers have in common: the topics, the rows, and reading a split."""
+"""Shared by batch and stream readers: the topics, the rows, and reading a split."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -28,7 +28,7 @@ _ROWS_MIN = 16 * 1024
 
 @dataclass(frozen=True, slots=True)
 class SourceRead:
-    """One read, as every process needs to know it; it is sent to Spark's workers."""
+    """The description of one read, which is sent to Spark's workers."""
 
     url: str
     options: ReadOptions
@@ -41,7 +41,7 @@ class SourceRead:
         return open_log(self.url, mode=mode)
 
     def spark_schema(self) -> StructType:
-        """Return the columns, as Spark has them."""
+        """Return the columns in Spark's types."""
         return from_arrow_schema(self.format.schema(), prefer_timestamp_ntz=True)
 
     def narrowed(self, schema: StructType) -> "SourceRead":
@@ -50,7 +50,7 @@ class SourceRead:
         return replace(self, format=self.format.narrowed(wanted))
 
     def bounded(self, bounds: Iterable[Bound]) -> "SourceRead":
-        """Return the read without what holds no row that meets these bounds, as far as known."""
+        """Return a read that skips what, by its statistics, has no row within these bounds."""
         return replace(self, skipping=self.skipping.and_also(bounds, self.format.stored))
 
     def read(self, split: Split) -> Iterator[pa.RecordBatch]:
@@ -70,7 +70,7 @@ class SourceRead:
     def _raw(
         self, log: Log, place: SourcePartition, start: int, end: int
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the log's record batches; what was trimmed meanwhile is a loss of data."""
+        """Yield the log's record batches; records that were trimmed meanwhile are a data loss."""
         fails = self.options.fail_on_data_loss
         at, end = kept_range(place, start, end, log.marks(*place), fail_on_data_loss=fails)
         while at < end:
@@ -109,7 +109,7 @@ class SourceRead:
 
 
 def reading_of(given: Mapping[str, str]) -> SourceRead:
-    """Return the read that the options describe; opens the log to see what the topics hold."""
+    """Return the read that the options describe; opens the log to find the topics' columns."""
     options = read_options(given)
     url = spark_url(options.url)
     with open_log(url, mode=Mode.READ) as log:
@@ -148,7 +148,7 @@ def reading_of(given: Mapping[str, str]) -> SourceRead:
 
 
 def _skipping(reading: SourceRead, predicate: Predicate) -> SourceRead:
-    """Return the read without what the predicate leaves out, as far as statistics show."""
+    """Return a read that skips what, by its statistics, the predicate excludes."""
     if reading.format.kind is not ValueKind.EVENT:
         return reading.bounded(predicate.bounds)
     native = replace(reading.format, shape=replace(reading.format.shape, is_kafka=False))
@@ -159,9 +159,9 @@ def _skipping(reading: SourceRead, predicate: Predicate) -> SourceRead:
 
 
 def _value_schema(log: Log, topics: Sequence[Topic]) -> pa.Schema:
-    """Return the registered columns of typed topics; of others those of their batches.
+    """Return the registered columns of typed topics; for others, those of their batches.
 
-    Of these the oldest and the newest batch of each partition are looked at.
+    For these, only the oldest and the newest batch of each partition are read.
     """
     found: list[pa.Schema] = []
     for topic in topics:
@@ -190,5 +190,5 @@ def _value_schema(log: Log, topics: Sequence[Topic]) -> pa.Schema:
 
 
 def places_of(log: Log, options: ReadOptions) -> Sequence[SourcePartition]:
-    """Return the partitions to read, as they are now."""
+    """Return the current partitions to read."""
     return chosen_places(log, options.selection, chosen_topics(log, options.selection))

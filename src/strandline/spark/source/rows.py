@@ -1,7 +1,7 @@
-"""What a row looks like to Spark, and how it is made from the log's record batches.
+"""The columns of Spark's rows, and their conversion from the log's record batches.
 
-Everything here is Arrow, with exactly the types that Spark takes from a Python source:
-it refuses any other without a cast.
+All values are Arrow arrays with exactly the types that Spark accepts from a Python source:
+Spark refuses other types instead of casting them.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -42,7 +42,7 @@ EVENT_COLUMNS: Final = pa.schema(
         ("occurred_at", _TIME),
     ]
 )
-#: Of these, what a log stores as it is shown.
+#: The columns of these that a log stores with the same value.
 _STORED_EVENT: Final = pa.schema(
     [EVENT_COLUMNS.field(name) for name in ("kind", "payload", "occurred_at")]
 )
@@ -58,7 +58,7 @@ KAFKA_COLUMNS: Final = pa.schema(
         ("timestampType", pa.int32()),
     ]
 )
-#: What some columns of Kafka's are made of; each other is one of the log's.
+#: Column of Kafka → the log's columns that it is computed from, where the name differs.
 _MADE_OF: Final = {
     "value": ("payload", "value"),
     "headers": ("kind", "headers"),
@@ -73,14 +73,14 @@ class RowFormat:
 
     kind: ValueKind
     shape: Shape
-    #: Of a batch topic: its own columns, as they are stored.
+    #: For a topic of batches: its own columns, as they are stored.
     values: pa.Schema | None = None
-    #: Which columns, in order; None until Spark has said.
+    #: The selected columns, in order; None until Spark has selected them.
     names: tuple[str, ...] | None = None
 
     @property
     def available(self) -> pa.Schema:
-        """Every column there is, as Spark takes it."""
+        """All available columns, in Spark's types."""
         if self.shape.is_kafka:
             extra = [pa.field("headers", _KAFKA_HEADERS)] if self.shape.include_headers else []
             return pa.schema([*KAFKA_COLUMNS, *extra])
@@ -105,7 +105,7 @@ class RowFormat:
         return pa.schema(list(found)[:count])
 
     def stored(self, name: str) -> pa.Field | None:
-        """Return the column of the log's own that is shown under this name as it is, if any."""
+        """Return the log's column that is shown unchanged under this name, if any."""
         if self.shape.is_kafka:
             name = f"_{name}" if name in ("offset", "timestamp") else ""
         elif self.kind is ValueKind.BATCH:
@@ -119,7 +119,7 @@ class RowFormat:
         return METADATA.field(name) if name in METADATA.names and name != "_topic" else None
 
     def stored_names(self) -> set[str]:
-        """Return the log's columns that the rows are made of, and perhaps some that it has not."""
+        """Return the columns that the rows are computed from; the log may lack some of them."""
         assert self.names is not None
         if self.shape.is_kafka:
             return {each for name in self.names for each in _MADE_OF.get(name, (f"_{name}",))}
@@ -197,7 +197,7 @@ def _kafka_column(raw: pa.RecordBatch, name: str, topic: str) -> pa.Array:
 
 
 def kafka_headers(raw: pa.RecordBatch) -> pa.Array:
-    """Return headers as Kafka has them, the kind of an event first; null where there are none."""
+    """Return headers in Kafka's form, the kind of an event first; null if there are none."""
     if "headers" in raw.schema.names and raw.schema.field("headers").type == _KAFKA_HEADERS:
         # Of a topic that other programs write.
         return raw.column("headers")
@@ -214,7 +214,7 @@ def kafka_headers(raw: pa.RecordBatch) -> pa.Array:
 
 
 def batch_rows(record: Record, values: pa.Schema) -> pa.RecordBatch:
-    """Return the rows of a record of a batch topic, as `read_batches` has them.
+    """Return the rows of a record of a batch topic, in the form of `read_batches`.
 
     Conformed to `values`: null where a column was added since, numbers widened.
     """
@@ -235,10 +235,10 @@ def batch_rows(record: Record, values: pa.Schema) -> pa.RecordBatch:
 
 
 def merged(batches: Iterator[pa.RecordBatch], rows_min: int) -> Iterator[pa.RecordBatch]:
-    """Yield the same rows in record batches that are not small, but for the last.
+    """Yield the same rows in record batches of at least `rows_min` rows, except the last.
 
-    What is held is a copy of its columns. The frame that they are a part of goes at once, and
-    its memory is used for the next; memory that is new costs more than the copy.
+    Small batches are copied while they are held. So the memory of their frame is freed at once
+    and reused for the next frame; allocating new memory costs more than the copy.
     """
     held: list[pa.RecordBatch] = []
     rows = 0

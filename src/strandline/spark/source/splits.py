@@ -1,4 +1,4 @@
-"""Cutting ranges of offsets into pieces for Spark's tasks, from what the log says of itself."""
+"""Divides ranges of offsets into splits for Spark's tasks, by the sizes of the stored runs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ SPLIT_BYTES: Final = 64 * 1024 * 1024
 
 
 class Split(InputPartition):
-    """What one task reads: the records [start, end) of a partition."""
+    """The records [start, end) of a partition that one task reads."""
 
     def __init__(self, place: SourcePartition, start: int, end: int) -> None:
         super().__init__(None)
@@ -37,7 +37,7 @@ class Split(InputPartition):
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """A range of one partition that is wanted."""
+    """A range of one partition to be read."""
 
     place: SourcePartition
     start: int
@@ -45,7 +45,7 @@ class Extent:
 
 
 def sized(log: LogReader, extent: Extent) -> Sequence[tuple[int, int, float]]:
-    """Return where the stored runs cut a range, with about how many bytes each piece has."""
+    """Divide a range at the ends of stored runs; return each piece with its estimated bytes."""
     pieces = []
     for segment in log.segments(*extent.place):
         start, end = max(extent.start, segment.start), min(extent.end, segment.end)
@@ -68,9 +68,9 @@ def plan(
 ) -> list[Split]:
     """Return splits that hold each record of the extents once.
 
-    They end where a stored run ends, as long as that gives pieces of about `split_bytes`;
-    only a larger run is cut inside. None holds more than `records_max`, and there are
-    at least `partitions_min` of them, if there are as many records.
+    Splits end where a stored run ends, if that gives pieces of about `split_bytes`; only a
+    larger run is divided. No split has more than `records_max` records, and there are at
+    least `partitions_min` splits, if there are that many records.
     """
     splits: list[Split] = []
     for extent in extents:
@@ -99,7 +99,7 @@ def _by_bytes(log: LogReader, extent: Extent, split_bytes: int) -> list[Split]:
 
 
 def _at_least(splits: list[Split], wanted: int) -> list[Split]:
-    """Divide the largest until there are so many, each in proportion to its size."""
+    """Divide splits, in proportion to their sizes, until there are `wanted` of them."""
     total = sum(map(_size, splits))
     wanted = min(wanted, total)
     if len(splits) >= wanted:

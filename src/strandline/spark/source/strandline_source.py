@@ -1,4 +1,4 @@
-"""What Spark makes when it meets `format("strandline")`."""
+"""The data source that Spark creates for `format("strandline")`."""
 
 from collections.abc import MutableMapping
 
@@ -27,7 +27,7 @@ from strandline.spark.unhurried import spare_imports
 
 
 class StrandlineSource(DataSource):
-    """What Spark makes for each read, in a process of its own."""
+    """The data source; Spark creates one for each read or write, in a separate process."""
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(dict(options))
@@ -63,6 +63,6 @@ class StrandlineSource(DataSource):
         return BatchWriter(settings, plain_columns(schema))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
-        # What Spark calls overwriting, of a stream, is output mode complete.
+        # For a stream, `overwrite` means output mode complete.
         options, names = options_of(schema, self.options), schema.fieldNames()
         return StreamWriter(stream_settings(options, names, is_complete=overwrite))

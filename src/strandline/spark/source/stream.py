@@ -1,4 +1,4 @@
-"""Reading topics for ever, in micro-batches that tile the log."""
+"""Reads topics continuously, in micro-batches that cover the log without gap or overlap."""
 
 import logging
 from collections import Counter
@@ -39,11 +39,11 @@ _KNOWN_MAX = 10_000
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Decides how far each micro-batch goes, and reads it.
+    """Decides where each micro-batch ends, and reads it.
 
-    What a micro-batch ends with is durable in the log before Spark gets it, so that
-    a checkpoint is never ahead of what a loss of power leaves. One copy is in the
-    planner's process for as long as the query; the workers' copies only `read`.
+    All records of a micro-batch are durable in the log before Spark gets its end, so that
+    after a power loss a checkpoint is never ahead of the log. One copy is in the planner's
+    process as long as the query runs; the workers' copies only `read`.
     """
 
     def __init__(self, reading: SourceRead, clock: Clock | None = None) -> None:
@@ -52,7 +52,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._open: Log | None = None
         self._places: Sequence[SourcePartition] | None = None
         self._frozen: dict[SourcePartition, int] | None = None
-        #: What the places in a checkpoint turned out to mean.
+        #: Cache: stored position → resolved offset.
         self._known: dict[tuple[str, ...], int | None] = {}
         self._taken_at: float | None = None
 
@@ -145,9 +145,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self.reading.read(partition) if isinstance(partition, Split) else iter(())
 
     def commit(self, end: Stored) -> None:
-        """Move the consumer on. It comes a batch late, and for the last batch never.
+        """Move the consumer. Spark calls this one batch late, and not for the last batch.
 
-        ConsumerListener does the same in time.
+        ConsumerListener does the same at the end of each batch.
         """
         place = stream_place(msgspec.json.encode(end).decode())
         if place is not None:
@@ -163,7 +163,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @property
     def _log(self) -> Log:
         if self._open is None:
-            # Reading alone would do, but for making durable what others have only written.
+            # Not only for reading: records that other processes have written are made durable.
             self._open = self.reading.opened(Mode.CONSUME)
         return self._open
 
@@ -180,7 +180,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return Positions(self._log, self._log.id, reader)
 
     def _current_places(self) -> Sequence[SourcePartition]:
-        """Return the partitions that there are now; of a pattern, those of each topic."""
+        """Return the current partitions, for a pattern those of each matching topic."""
         selection = self.reading.options.selection
         if self._places is not None and selection.assigned is None:
             counts = Counter(place.topic for place in self._places)
@@ -195,7 +195,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._places
 
     def _starts(self, stored: Stored) -> dict[SourcePartition, int]:
-        """Return where a micro-batch begins: as stored, or at the oldest record of the new."""
+        """Return the start of a micro-batch: as stored; new partitions from their first record."""
         places = self._current_places()
         self._check_none_is_missing(stored, places)
         starts = {}
@@ -213,7 +213,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._known[identity]
 
     def _resolve(self, stored: Stored, place: SourcePartition) -> int | None:
-        """Return the stored offset, once it is known to be of this history."""
+        """Return the stored offset, after checking that it belongs to this log's history."""
         fails = self.reading.options.fail_on_data_loss
         try:
             return self._positions.resolve(stored, place)
@@ -221,7 +221,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if not fails:
                 _logger.warning("a stream goes on at the oldest record kept: %s", error)
                 return error.oldest
-            # A batch that ended there needs nothing before it; reading on raises.
+            # A batch that ends there needs no records before it; reading from there on raises.
             return offset_in(stored, place)
         except DivergedError as error:
             if fails:
@@ -244,7 +244,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
 
     def _ends(self, starts: Mapping[SourcePartition, int]) -> dict[SourcePartition, int]:
-        """Return where the records end; raise for those lost, if a loss is to fail."""
+        """Return the ends of the partitions; raise for lost records if `failOnDataLoss`."""
         fails = self.reading.options.fail_on_data_loss
         ends = {}
         for place, start in starts.items():
@@ -256,12 +256,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ends
 
     def _frozen_end(self, place: SourcePartition, start: int) -> int:
-        """Return the end of an AvailableNow run; a new query may start behind it."""
+        """Return the fixed end of an AvailableNow run; a new query may start after it."""
         assert self._frozen is not None
         return max(start, self._frozen.get(place, 0))
 
     def _hold(self, place: SourcePartition, start: int) -> None:
-        """Make the consumer, so that nothing is trimmed which it has not read."""
+        """Register the consumer, so that records that it has not read are not trimmed."""
         options = self.reading.options
         if options.consumer is None:
             return
