@@ -24,7 +24,9 @@ from strandline.values import _plain_event, _plain_record
 from tools.api_subjects import SUBJECTS
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference" / "api"
+PACKAGE = "strandline"
 ROOMS = (
+    PACKAGE,
     "strandline.spark",
     "strandline.testing",
     "strandline.tiering",
@@ -60,10 +62,12 @@ class Page(NamedTuple):
 @functools.cache
 def _pages() -> Mapping[str, Page]:
     found = {
-        subject.file: Page(f"# {subject.title}", subject.opening, "strandline", subject.names)
+        subject.file: Page(f"# {subject.title}", subject.opening, PACKAGE, subject.names)
         for subject in SUBJECTS
     }
     for room in ROOMS:
+        if room == PACKAGE:
+            continue
         module = import_module(room)
         names = sorted(module.__all__, key=str.lower)
         found[f"{room}.md"] = Page(f"# `{room}`", inspect.getdoc(module) or "", room, names)
@@ -93,7 +97,7 @@ def _places() -> Mapping[str, str]:
             if inspect.isclass(value):
                 for member in _described_members(value):
                     found[f"{name}.{member}"] = f"{file}#{_slug(f'{name}.{member}')}"
-    package = import_module("strandline")
+    package = import_module(PACKAGE)
     for name in package.__all__:
         value = getattr(package, name)
         if inspect.isclass(value) and issubclass(value, BaseException):
@@ -124,7 +128,7 @@ def _cross_referenced(text: str, page: str) -> str:
 
 def names_page() -> str:
     """Return the table of every public name, functions first."""
-    module = import_module("strandline")
+    module = import_module(PACKAGE)
     rows = [_row(name, getattr(module, name)) for name in (*module.__all__, "__version__")]
     rows.sort(key=lambda row: (_KINDS.index(row[1]), row[0].lower()))
     lines = [
