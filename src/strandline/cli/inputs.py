@@ -106,7 +106,7 @@ def _whole_event(text: str, number: int) -> _Line:
             'without --kind an argument is a whole event, such as \'{"kind": "a", "payload": 1}\','
             " with only the fields kind, payload, key, headers and occurred_at",
             argument=number,
-            reason=why_unreadable(error, text.encode()),
+            reason=why_unreadable(error, text.encode(errors="surrogatepass")),
         ) from error
 
 
@@ -117,7 +117,7 @@ def _payload(text: str, number: int) -> object:
         raise InvalidError(
             """a payload must be JSON, so write text as '"like this"'""",
             argument=number,
-            reason=why_unreadable(error, text.encode()),
+            reason=why_unreadable(error, text.encode(errors="surrogatepass")),
         ) from error
 
 

@@ -412,7 +412,7 @@ def test_it_is_only_read(log: sl.Log, foreign: ForeignTopic, tmp_path: Path) -> 
         lambda: sl.copy(log.describe().location, f"file:{tmp_path}/copy", topics=["payments"]),
     ]
     for call in need_all:
-        with pytest.raises(sl.InvalidError, match="holes"):
+        with pytest.raises(sl.InvalidError, match="has gaps"):
             call()
     sl.copy(log.describe().location, f"file:{tmp_path}/copy")
     with sl.open(f"file:{tmp_path}/copy", mode="read") as copied:

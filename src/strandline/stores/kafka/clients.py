@@ -3,7 +3,7 @@
 import contextlib
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, wait
 from typing import Any, Final, TypeVar
 
@@ -24,7 +24,7 @@ from confluent_kafka.admin._resource import ResourceType
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from strandline.clock import Clock
-from strandline.locks import start_thread
+from strandline.locks import Latch, start_thread
 from strandline.log.open_state import OpenState, closed_log
 from strandline.log.patience import patience_s as left_patience_s
 from strandline.stores.kafka.address import KafkaAddress
@@ -306,7 +306,7 @@ class KafkaClients:
         try:
             asked = ask(admin)
             # Wait for all: the client must not be closed while a request is running.
-            wait(asked.values())
+            _wait_for_all(asked.values())
             return {each: answer.result() for each, answer in asked.items()}
         except KafkaException as error:
             raise translated(error.args[0], self.url) from error
@@ -345,3 +345,22 @@ class KafkaClients:
         while not self.closing.wait(_POLL_S):
             self._sender.poll_idle()
         self._sender.finish()
+
+
+def _wait_for_all(answers: "Collection[Future[Any]]") -> None:
+    """Wait until each request is answered; an interrupt of the main thread locks no answer.
+
+    `wait` takes the locks of all answers. An interrupt may leave one of them locked, and the
+    client's thread, which brings every answer, would then block for ever.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        wait(answers)
+        return
+    are_answered = Latch()
+
+    def wait_here() -> None:
+        wait(answers)
+        are_answered.set()
+
+    start_thread(threading.Thread(target=wait_here, name="strandline-answers", daemon=True))
+    are_answered.wait()
