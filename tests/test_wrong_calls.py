@@ -153,7 +153,7 @@ WRONG: list[tuple[str, Callable[[Any], object]]] = [
     ("would never run", lambda log: sl.LiveView(log, "orders", Yielding())),
     ("a function that yields would never run", lambda _: sl.on("orders")(yielding)),
     ("a function that yields would never run", lambda _: sl.on("orders")(yielding_on_a_loop)),
-    ("dedupe_key without async", lambda _: LOOSE.on("orders", dedupe_key=key_of)(print)),
+    ("write it without async", lambda _: LOOSE.on("orders", dedupe_key=key_of)(print)),
     # Across processes.
     ("pass its URL and open it there", pickle.dumps),
     ("pass its URL and open it there", copy.deepcopy),
