@@ -24,6 +24,7 @@ from strandline.stores.files.frame import Frame
 from strandline.stores.files.page import Page
 from strandline.stores.files.root import Root
 from strandline.stores.sqlite.topics import SqliteTopics
+from strandline.triggers import redrive
 from tests.work import Work
 
 FEW, MANY = 300, 1_200
@@ -202,6 +203,27 @@ def acknowledge_each_partition(log: Log, count: int) -> Call:
     return lambda: consumer.ack(deliveries)
 
 
+def open_consumer(log: Log, count: int) -> Call:
+    log.create_topic("t", partitions=count // 4)
+    return lambda: log.consumer("t", "billing").close()
+
+
+def open_consumer_of_blocked_keys(log: Log, count: int) -> Call:
+    log.create_topic("t", partitions=count // 4)
+    log.append("t", sl.Event("sale", {"n": 1}, key="a"))
+    with log.consumer("t", "billing") as first:
+        (delivery,) = first.fetch(timeout_s=5)
+        first.dead_letter(delivery)
+    redrive(log, "t")
+    return lambda: log.consumer("t", "billing", on_dead_letter="block-key").close()
+
+
+def lags_of_many_partitions(log: Log, count: int) -> Call:
+    log.create_topic("t", partitions=count // 2)
+    log.consumer("t", "billing").close()
+    return lambda: log.consumers("t")
+
+
 def trim(log: Log, count: int) -> Call:
     filled(log, count)
     return lambda: log.trim("t", 0, count - 1)
@@ -293,6 +315,7 @@ CASES: dict[str, Case] = {
         *(append_with_proof, append_within_retention, subscribe_to_topics, receipts),
         *(receipts_of_repeats, receipts_of_many_partitions, read, read_in_pages),
         *(read_batches, verify, subscribe, acknowledge_each, fetch_from_each_partition),
+        *(open_consumer, open_consumer_of_blocked_keys, lags_of_many_partitions),
         *(acknowledge_each_partition, trim, trim_each, topics, drop_topics, consumers),
         *(publish, replay, fold, transact),
     )

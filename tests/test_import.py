@@ -54,6 +54,14 @@ def test_opening_a_log_imports_nothing_optional() -> None:
 
 
 @pytest.mark.slow
+def test_a_server_without_flight_imports_nothing_of_it() -> None:
+    loaded = loaded_by("import strandline.server.running")
+
+    assert "uvicorn" in loaded
+    assert not loaded & {"duckdb", "pyarrow.flight", "strandline.server.flight"}
+
+
+@pytest.mark.slow
 def test_the_pytest_plugin_waits_for_its_fixtures_to_be_requested() -> None:
     loaded = loaded_by("import strandline.testing.pytest_plugin")
 
@@ -84,6 +92,16 @@ def test_a_name_that_there_is_not_is_an_attribute_error() -> None:
         ("pyspark", "from strandline.spark import table; table(None, 'file:./a', 'a')", "spark"),
         ("pyspark", "from strandline.spark import jobs", "spark"),
         ("pyspark", "from strandline.spark.listener import ConsumerListener", "spark"),
+        ("pyspark", "from strandline.spark.source import StrandlineSource", "spark"),
+        ("starlette", "from strandline.server import TokenTable", "server"),
+        ("prometheus_client", "from strandline.server.running import Address", "server"),
+        ("uvicorn", "from strandline.server.running import Address", "server"),
+        ("httptools", "from strandline.server.running import Address", "server"),
+        (
+            "duckdb",
+            "from strandline.server.running import *; RunningServer(log, Address(flight_port=0))",
+            "server",
+        ),
     ],
 )
 def test_asking_for_a_part_that_is_not_installed_names_its_extra(

@@ -291,7 +291,7 @@ def test_a_machine_that_does_not_name_its_boot_is_an_error(
 ) -> None:
     monkeypatch.setattr(os, "read", lambda fd, length: b"\n")
 
-    with pytest.raises(OSError, match="does not name its boot"):
+    with pytest.raises(OSError, match="has no boot id"):
         io.boot_id()
 
 
@@ -383,3 +383,46 @@ def test_a_disk_that_stays_broken_never_harms_the_old_content(tmp_path: Path, nt
         replace_file(io, str(path), b"new", unique="7")
 
     assert path.read_bytes() == (b"new" if nth == 6 else b"old")
+
+
+def test_the_limit_of_open_files_rises_before_it_is_reached(io: Io, tmp_path: Path) -> None:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    opened = [io.open(str(tmp_path / "file"), "create")]
+    limit = max(128, 2 * opened[0])
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, before[1]))
+    try:
+        while opened[-1] < 2 * limit:
+            opened.append(io.open(str(tmp_path / "file"), "read"))
+        raised = resource.getrlimit(resource.RLIMIT_NOFILE)
+    finally:
+        for fd in opened:
+            io.close(fd)
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+    # The program can open files of its own, too.
+    assert raised == (8 * limit, before[1])
+
+
+@pytest.mark.slow
+def test_the_error_at_the_hard_limit_of_open_files_names_the_limit(tmp_path: Path) -> None:
+    program = f"""
+import resource, strandline as sl
+resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))
+with sl.open("file:{tmp_path / "log"}") as log:
+    log.create_topic("orders", partitions=100)
+    try:
+        for partition in range(100):
+            log.append("orders", sl.Event("placed"), partition=partition)
+    except sl.UnavailableError as error:
+        assert "raise its limit (ulimit -n)" in str(error), error
+    try:
+        log.describe()
+    except sl.UnavailableError as error:
+        assert "raise its limit (ulimit -n)" in str(error), error
+        print("refused")
+"""
+    ended = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+
+    assert (ended.stdout, ended.stderr) == ("refused\n", "")

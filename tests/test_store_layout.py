@@ -32,6 +32,7 @@ KNOW_SCHEMES = (PACKAGE / "opening.py", PACKAGE / "values" / "log_url.py", STORE
 #: Their URLs are those of object stores and files, which have schemes of their own.
 OBJECT_STORES = (
     PACKAGE / "tiering" / "object_store.py",
+    PACKAGE / "tiering" / "iceberg" / "place.py",
     PACKAGE / "spark" / "file_systems.py",
     PACKAGE / "spark" / "jobs" / "backfilling.py",
     PACKAGE / "spark" / "jobs" / "kept_terms.py",

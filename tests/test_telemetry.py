@@ -179,7 +179,7 @@ def test_a_trigger_runs_inside_a_span_of_the_trace(
     assert processed.parent.span_id == context(only(spans.named("send orders"))).span_id
 
 
-def test_a_span_of_ones_own_goes_on_from_a_record(log: sl.Log, spans: Spans) -> None:
+def test_a_span_of_ones_own_continues_from_a_record(log: sl.Log, spans: Spans) -> None:
     log.append("orders", EVENT)
     (record,) = log.read("orders", 0, 0)
 

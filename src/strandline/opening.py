@@ -173,7 +173,8 @@ def examine(url: str) -> "Iterable[Examined]":
     """
     kind, location = _parse(url)
     if kind.examine is None:
-        raise InvalidError("such a log has no server, examine its path", url=url)
+        advice = "" if kind.locate is None else ", examine its folder with --path"
+        raise InvalidError(f"such a log has no server{advice}", url=url)
     return kind.examine(location)
 
 

@@ -349,7 +349,7 @@ BUGS = (
     _bug(
         LocalWatch,
         "_check_open",
-        "self._is_closed",
+        "self.is_closed",
         "False",
         "a_closed_watch_takes_no_partition",
     ),

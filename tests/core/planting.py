@@ -5,7 +5,7 @@ pattern `_` stands for any expression, and `...` for any other arguments of a ca
 takes its place `_` stands for the expression that was found. Spaces, line ends, comments and
 parentheses do not count, and neither does the file that a function is in.
 
-    Bug("the end is not told", "lane_tell_end", "put_end(...)", "true")
+    Bug("the end is not published", "lane_publish_end", "put_end(...)", "true")
     Bug("a checksum is not verified", "reader_look", "_ != read_u32(frame)", "false")
 """
 

@@ -156,7 +156,7 @@ def test_a_topic_that_was_dropped_and_made_again_is_the_one_written_to(log: Log)
     assert appender(log) is not former
 
 
-def test_a_writer_that_shares_goes_on_by_the_core_after_a_take_over(tmp_path: Path) -> None:
+def test_a_writer_that_shares_continues_by_the_core_after_a_take_over(tmp_path: Path) -> None:
     with file_log(f"{tmp_path}/log") as log:
         log.create_topic("orders")
         log.append("orders", sl.Event("k"))

@@ -156,7 +156,7 @@ def test_a_lock_that_cannot_be_taken_hands_the_events_back(tmp_path: Path) -> No
         assert log.append_many("orders", batch)[0].offset == 1
 
 
-def test_batches_go_on_by_the_core_after_a_take_over(tmp_path: Path) -> None:
+def test_batches_continue_by_the_core_after_a_take_over(tmp_path: Path) -> None:
     with file_log(f"{tmp_path}/log") as log:
         log.create_topic("orders")
         log.append("orders", sl.Event("k"))

@@ -124,12 +124,12 @@ class StoredAfterNotice:
     """
 
     def __init__(self, looks: int) -> None:
-        self.notices, self.bell = (os.eventfd(0, os.EFD_NONBLOCK) for _ in range(2))
+        self.notices, self.wake_fd = (os.eventfd(0, os.EFD_NONBLOCK) for _ in range(2))
         self.looks = 0
         self.last = looks
 
     def begin_loop(self) -> tuple[int, int, int]:
-        return 0, self.notices, self.bell
+        return 0, self.notices, self.wake_fd
 
     def look_on_loop(self, _loop: int, /) -> tuple[bool, bool]:
         self.looks += 1
@@ -141,7 +141,7 @@ class StoredAfterNotice:
 
     def end_loop(self, _loop: int, /) -> None:
         os.close(self.notices)
-        os.close(self.bell)
+        os.close(self.wake_fd)
 
 
 def wait_for_all_looks(patience_s: float, looks: int = 2) -> None:
@@ -150,7 +150,7 @@ def wait_for_all_looks(patience_s: float, looks: int = 2) -> None:
         tail = LoopTail(asyncio.get_running_loop(), watch, watch)
         tail.join()
         waiter = LoopWaiter()
-        tail.waiting.add(waiter)
+        tail.enter(waiter)
         os.eventfd_write(watch.notices, 1)
         try:
             async with asyncio.timeout(patience_s):

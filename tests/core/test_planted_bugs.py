@@ -40,10 +40,10 @@ BUGS = [
     Bug("durable without a sync", "sync_segment", "fdatasync(...)", "0"),
     Bug("a failed sync is forgotten", "lead", "commit->error = _", "0"),
     Bug("a failed sync counts", "lead", "synced.step == DONE", "1"),
-    Bug("what is durable is not told to others", "tell_durable", "write_mark(...)", "DONE"),
+    Bug("the durable mark is not published", "write_durable", "write_mark(...)", "DONE"),
     Bug("another epoch is not noticed", "is_same", "is_sealed(...) && _ && _", "1"),
     Bug("a thread does not wait for a round", "wait_for_round", "waited == ENDED && _", "0"),
-    Bug("written is durable to tasks", "receipt_is_reached", "commit_is_ended(...)", "1"),
+    Bug("written is durable to tasks", "receipt_is_at_level", "commit_is_ended(...)", "1"),
     Bug("watchers are not notified", "announce_end", "!is_watched", "1"),
     Bug("an append is not counted", "append_value", "appender->appends++", "0"),
     Bug("a list is one event", "append_value", "_->records += _", "appender->records++"),
@@ -60,11 +60,11 @@ BUGS = [
 ]
 #: Where ends are written as well, these would not always show.
 BUGS_OF_STORED_ENDS = [
-    Bug("the end is not told", "lane_tell_end", "put_end(...)", "1"),
+    Bug("the end is not published", "lane_publish_end", "put_end(...)", "1"),
     Bug("the end is not stored", "put_end", "memcpy(lane->map->page, ...)", "0"),
     Bug("a shared tail is not read", "lane_read_tail", "memcpy(tail, ...)", TAIL_BEFORE),
     Bug("others are not caught up with", "lane_take_tail", "memcmp(tail, lane->end, _)", "0"),
-    Bug("the fence is not looked at", "lane_tell_end", "is_fenced(fence)", "0"),
+    Bug("the fence is not looked at", "lane_publish_end", "is_fenced(fence)", "0"),
     Bug("a shared fence is not read", "get_fence", "memcpy(...)", "memset(fence, 0, FENCE_BYTES)"),
     Bug("a lost tail is believed", "get_fence", "__atomic_load_n(...)", "0"),
 ]

@@ -61,7 +61,7 @@ def test_keyed_batches_keep_their_order_in_each_partition(
         assert {each.level for each in receipts} >= {durability}
 
 
-def test_a_large_event_refuses_the_whole_batch(tmp_path: Path) -> None:
+def test_a_batch_with_an_event_that_is_too_large_is_refused_whole(tmp_path: Path) -> None:
     with sl.open(f"file:{tmp_path}/log", record_bytes_max=100) as log:
         log.create_topic("t", partitions=4)
         log.append_many("t", [sl.Event("k", n, key=str(n)) for n in range(20)])

@@ -1,4 +1,4 @@
-"""Moves the end of a tail file on, once for each line on standard input, and reports it."""
+"""Writes each line of standard input, a number, as the end in a tail file, and repeats it."""
 
 import os
 import sys
@@ -6,4 +6,4 @@ import sys
 fd = os.open(sys.argv[1], os.O_RDWR)
 for line in sys.stdin:
     os.pwrite(fd, int(line).to_bytes(8, "little"), 0)
-    print(line, end="", flush=True)  # noqa: T201 - This is how it answers.
+    print(line, end="", flush=True)  # noqa: T201 - This is how it reports.

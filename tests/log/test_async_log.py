@@ -113,7 +113,7 @@ def test_a_close_comes_after_what_was_handed_over(stored: str) -> None:
         assert numbers(log) == list(range(50))
 
 
-def test_a_loop_goes_on_while_the_log_is_closed() -> None:
+def test_a_loop_continues_while_the_log_is_closed() -> None:
     log = GatedLog("close")
 
     async def scenario() -> None:
@@ -299,7 +299,7 @@ def test_a_log_is_not_held_up_by_a_writer_that_is_not_awaited(stored: str) -> No
 # --- the other calls ---
 
 
-def test_a_loop_goes_on_while_an_ack_is_stored() -> None:
+def test_a_loop_continues_while_an_ack_is_stored() -> None:
     log = GatedLog("ack")
 
     async def scenario() -> int:

@@ -116,6 +116,50 @@ def test_an_erased_record_shows_the_digest_that_is_in_the_proof(log: Log) -> Non
     assert record.headers == {"strandline-erased": digest}
 
 
+def test_a_record_with_content_is_no_tombstone(log: Log) -> None:
+    """Else an appender could store what counts as erased, and is in no proof."""
+    log.create_topic("orders", proof=True)
+    kind, header = "strandline.erased", {"strandline-erased": "ab" * 32}
+    forged = [
+        sl.Event(kind, {"a": 1}, headers=header),
+        sl.Event(kind, None, key="k", headers=header),
+        sl.Event(kind, None),
+        sl.Event(kind, None, headers={"other": "a"}),
+    ]
+    log.append_many("orders", forged)
+
+    assert not any(sl.is_erased(each) for each in log.read("orders", 0, 0))
+    before = log.proof_head("orders", 0)
+    log.erase("orders", key="k")
+    after = log.verify("orders", expected=[before])
+
+    assert [sl.is_erased(each) for each in log.read("orders", 0, 0)] == [False, True, False, False]
+    assert after[0].is_sound
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        sl.Event("strandline.erased", {"a": 1}, headers={"strandline-erased": "ab" * 32}),
+        sl.Event("strandline.erased", None, key="k", headers={"strandline-erased": "ab" * 32}),
+        sl.Event("strandline.erased", None, headers={"strandline-erased": "ab" * 32, "a": "b"}),
+        sl.Event("strandline.erased", None, headers={"strandline-erased": "ab" * 16}),
+    ],
+    ids=["payload", "key", "header", "digest"],
+)
+def test_the_proof_has_the_content_of_what_only_looks_erased(log: Log, event: sl.Event) -> None:
+    log.create_topic("orders", proof=True)
+    log.append("orders", event)
+    history = log.history("orders", 0)
+    (entry,) = [each for piece in history.pieces for each in getattr(piece, "entries", ())]
+    place = entry.offset, entry.timestamp_us, entry.key, entry.tenant
+
+    digest = history.chain.digest(*place, entry.body)
+
+    assert digest.hex() not in {"ab" * 32, "ab" * 16}
+    assert log.verify("orders")[0].is_sound
+
+
 def test_bytes_are_erased(log: Log) -> None:
     log.create_topic("frames", value_kind="bytes", proof=True)
     log.append_many("frames", [b"one", SECRET.encode(), b"three"], keys=["a", "bob", "a"])
@@ -145,7 +189,7 @@ def test_dead_letters_of_the_topic_are_erased_with_it(log: Log) -> None:
     ]
 
 
-def test_consumers_and_subscriptions_go_on_over_what_was_erased(log: Log) -> None:
+def test_consumers_and_subscriptions_continue_over_what_was_erased(log: Log) -> None:
     log.create_topic("orders")
     fill(log)
     with log.consumer("orders", "mailer") as consumer:

@@ -43,7 +43,7 @@ def disk() -> FaultyIo:
 
 
 @pytest.mark.parametrize("size", [10, 300_000])
-def test_an_append_that_finds_no_room_is_handed_back_and_the_log_goes_on(
+def test_an_append_that_finds_no_room_is_handed_back_and_the_log_continues(
     tmp_path: Path, disk: FaultyIo, size: int
 ) -> None:
     with Log(FileStore(str(tmp_path / "log"), io=disk)) as log:
@@ -64,7 +64,7 @@ def test_an_append_that_finds_no_room_is_handed_back_and_the_log_goes_on(
         assert ids(log) == [0, 2]
 
 
-def test_a_write_that_was_cut_by_a_full_disk_is_not_there_and_the_log_goes_on(
+def test_a_write_that_was_cut_by_a_full_disk_is_not_there_and_the_log_continues(
     tmp_path: Path, disk: FaultyIo
 ) -> None:
     with Log(FileStore(str(tmp_path / "log"), io=disk)) as log:

@@ -3,8 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -15,6 +14,7 @@ from strandline.log.loop_tail import LoopTail
 from strandline.testing import FakeClock
 from strandline.testing.conformance_checks import started
 from strandline.values import ClosedError, Event, InvalidError
+from strandline.writes.waiter import LoopWaiter
 from tests.logs import file_log, memory_log
 
 PATIENCE_S = 10.0
@@ -89,14 +89,25 @@ class NothingComes:
         pass
 
 
+class NoNotices:
+    """What no event loop can wait for."""
+
+    def begin_loop(self) -> None:
+        pass
+
+
 def test_a_task_that_follows_is_woken_and_never_holds_its_loop(watch: LocalWatch) -> None:
-    follower, tail = NothingComes(), SimpleNamespace(waiting=set())
+    follower = NothingComes()
     watch.follow_by(cast("PartitionFollower", follower))
 
     async def follow() -> None:
+        place: Any = NoNotices(), follower
+        tail = LoopTail(asyncio.get_running_loop(), *place)
+        waiter = LoopWaiter()
+
         async def once() -> object:
             async with asyncio.timeout(PATIENCE_S):
-                return await watch.follow_on_loop(cast("LoopTail", tail), 0, 1, 2 * PATIENCE_S)
+                return await watch.follow_on_loop(tail, waiter, 0, 1, 2 * PATIENCE_S)
 
         watch.wake()
         assert await once() is None

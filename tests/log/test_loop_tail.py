@@ -9,6 +9,7 @@ import pytest
 
 from strandline.log.follower import PartitionFollower
 from strandline.log.loop_tail import LoopTail, loop_tail
+from strandline.writes.waiter import LoopWaiter
 
 PATIENCE_S = 20.0
 
@@ -94,3 +95,27 @@ def test_the_last_that_leaves_ends_it_and_the_next_begins_again(notices: Notices
         await asyncio.sleep(0)
 
     asyncio.run(come_and_go())
+
+
+def test_waits_end_in_time_in_whatever_order_they_began(notices: Notices) -> None:
+    ended: list[float] = []
+
+    async def wait(tail: LoopTail, timeout_s: float) -> None:
+        waiter = LoopWaiter()
+        tail.enter(waiter)
+        tail.end_in(waiter, timeout_s)
+        await waiter.wait()
+        tail.exit(waiter)
+        ended.append(timeout_s)
+
+    async def wait_for_all() -> None:
+        tail = joined(notices)
+        async with asyncio.timeout(PATIENCE_S), asyncio.TaskGroup() as group:
+            for timeout_s in (0.03, 0.01, 0.02, 0.04):
+                group.create_task(wait(tail, timeout_s))
+        tail.leave()
+        await asyncio.sleep(0)
+
+    asyncio.run(wait_for_all())
+
+    assert ended == [0.01, 0.02, 0.03, 0.04]

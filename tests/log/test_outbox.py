@@ -112,7 +112,7 @@ def test_foreign_keys_hold_inside_a_block(path: str, log: Log) -> None:
             connection.execute("INSERT INTO lines VALUES (4711)")
 
 
-def test_appends_go_on_densely_around_blocks(log: Log) -> None:
+def test_appends_continue_densely_around_blocks(log: Log) -> None:
     offsets = []
     for _ in range(3):
         offsets.append(log.append("orders", CREATED).offset)
@@ -123,7 +123,7 @@ def test_appends_go_on_densely_around_blocks(log: Log) -> None:
     assert offsets == list(range(9))
 
 
-def test_appends_go_on_densely_around_blocks_of_two_logs(path: str, log: Log) -> None:
+def test_appends_continue_densely_around_blocks_of_two_logs(path: str, log: Log) -> None:
     with sqlite_log(path) as other:
         offsets = []
         for _ in range(80):
@@ -217,7 +217,7 @@ def test_an_identity_that_was_rolled_back_is_free_again(log: Log) -> None:
     assert not log.append("orders", CREATED, idempotency_key="key").is_repeat
 
 
-def test_a_proof_goes_on_through_blocks(log: Log) -> None:
+def test_a_proof_continues_through_blocks(log: Log) -> None:
     log.create_topic("proved", proof=True)
     for _ in range(2):
         with log.transaction():
@@ -306,7 +306,7 @@ def test_a_repeat_of_what_took_the_place_of_an_undone_append_is_stored(log: Log)
 # --- whose transaction it is ---
 
 
-def test_what_would_end_the_transaction_is_refused_and_it_goes_on(path: str, log: Log) -> None:
+def test_what_would_end_the_transaction_is_refused_and_it_continues(path: str, log: Log) -> None:
     with log.transaction() as connection:
         add(connection, "new")
         for call in (connection.commit, connection.rollback, connection.close):

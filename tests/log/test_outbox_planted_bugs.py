@@ -58,7 +58,7 @@ BUGS = [
             "self._heads.version = None",
             "pass",
         ),
-        tests.test_appends_go_on_densely_around_blocks,
+        tests.test_appends_continue_densely_around_blocks,
     ),
     Planted(
         Bug(
@@ -94,7 +94,7 @@ BUGS = [
             "action == sqlite3.SQLITE_TRANSACTION",
             "False",
         ),
-        tests.test_what_would_end_the_transaction_is_refused_and_it_goes_on,
+        tests.test_what_would_end_the_transaction_is_refused_and_it_continues,
         needs_path=True,
     ),
     Planted(

@@ -103,7 +103,7 @@ def take_turns(url: str) -> None:
     check(url, end, *heads)
 
 
-def test_a_chain_goes_on_in_the_next_segment_and_across_trims(tmp_path: Path) -> None:
+def test_a_chain_continues_in_the_next_segment_and_across_trims(tmp_path: Path) -> None:
     url, end = f"file:{tmp_path / 'log'}", 0
     with file_log(str(tmp_path / "log"), segment_bytes=4096) as log:
         log.create_topic("orders", proof=True)

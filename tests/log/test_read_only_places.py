@@ -4,6 +4,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -130,5 +131,44 @@ def test_a_database_that_may_only_be_read_takes_nothing_until_it_may_be_written(
     ran = subprocess.run(
         read_only(path, command), capture_output=True, check=False, text=True, timeout=60
     )
+
+    assert ran.returncode == 0, ran.stderr
+
+
+FOLDER_SCRIPT = """
+import os
+import sys
+import strandline as sl
+
+folder, = sys.argv[1:]
+path = os.path.join(folder, "log.db")
+with sl.open(f"sqlite:{path}") as log:
+    log.create_topic("orders")
+    log.append("orders", sl.Event("made"))
+for name in os.listdir(folder):
+    os.chmod(os.path.join(folder, name), 0o666)
+os.chmod(folder, 0o555)
+if os.geteuid() == 0:
+    os.setgroups([])
+    os.setgid(65534)
+    os.setuid(65534)
+assert os.access(path, os.W_OK)
+try:
+    with sl.open(f"sqlite:{path}") as log:
+        log.append("orders", sl.Event("made"))
+except sl.UnavailableError as error:
+    assert error.fields["path"] == folder, error
+else:
+    raise AssertionError("nothing was raised")
+"""
+
+
+@pytest.mark.slow
+def test_a_database_in_a_folder_that_takes_no_files_raises_the_folder() -> None:
+    """SQLite needs files beside the database, and calls the database read-only without them."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        command = [sys.executable, "-c", FOLDER_SCRIPT, folder]
+        ran = subprocess.run(command, capture_output=True, check=False, text=True, timeout=60)
+        Path(folder).chmod(0o700)
 
     assert ran.returncode == 0, ran.stderr

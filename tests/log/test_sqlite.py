@@ -56,7 +56,7 @@ def numbers(log: Log, start: int = 0) -> list[int]:
 # --- reopening ---
 
 
-def test_records_survive_reopening_and_offsets_go_on(path: str, log: Log) -> None:
+def test_records_survive_reopening_and_offsets_continue(path: str, log: Log) -> None:
     """TE3."""
     log.append_many("orders", events(2))
     log_id = log.id

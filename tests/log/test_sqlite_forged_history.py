@@ -168,7 +168,7 @@ def test_damage_is_a_finding_and_the_rest_is_checked(path: str, head: ProofHead)
     assert report.records == EVENTS - 3
 
 
-def test_appends_go_on_after_damage_at_the_end(path: str, head: ProofHead) -> None:
+def test_appends_continue_after_damage_at_the_end(path: str, head: ProofHead) -> None:
     with sqlite3.connect(path) as database:
         database.execute("DELETE FROM strandline_proofs WHERE place = ?", (EVENTS - 1,))
     database.close()

@@ -185,7 +185,9 @@ def test_a_topic_dropped_elsewhere_is_missed_by_the_next_single_append(path: str
         log.append("orders", Event("order"))
 
 
-def test_an_append_that_meets_a_new_lock_file_goes_on_after_the_others(path: str, log: Log) -> None:
+def test_an_append_that_meets_a_new_lock_file_continues_after_the_others(
+    path: str, log: Log
+) -> None:
     with sqlite_log(path) as other:
         for n in range(0, 20, 2):
             log.append("orders", Event("order", {"n": n}))

@@ -121,7 +121,7 @@ def test_a_planted_bug_is_noticed(path: str) -> None:
 
 @needs_core
 @pytest.mark.parametrize("kind", ["open", "size", "pwrite"])
-def test_appends_go_on_without_it(path: str, kind: str) -> None:
+def test_appends_continue_without_it(path: str, kind: str) -> None:
     disk = FaultyIo(SystemIo())
     with sqlite_log(path, io=disk) as log:
         log.create_topic("orders")

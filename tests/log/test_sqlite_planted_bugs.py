@@ -70,7 +70,7 @@ BUGS = [
             "look()" if IS_COMPILED else "self.is_current()",
             "True",
         ),
-        heads.test_an_append_that_meets_a_new_lock_file_goes_on_after_the_others,
+        heads.test_an_append_that_meets_a_new_lock_file_continues_after_the_others,
     ),
     Planted(
         Bug(

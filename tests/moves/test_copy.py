@@ -76,7 +76,7 @@ def test_a_copy_recognises_what_its_source_would(ends: tuple[str, str]) -> None:
         ).is_repeat
 
 
-def test_a_copy_goes_on_where_it_was_and_follows_what_changed(ends: tuple[str, str]) -> None:
+def test_a_copy_continues_where_it_was_and_follows_what_changed(ends: tuple[str, str]) -> None:
     source, target = ends
     sl.copy(source, target)
     with sl.open(source) as log:
@@ -132,7 +132,7 @@ def test_a_topic_that_had_got_partitions_before_is_copied(ends: tuple[str, str])
         assert "orders" not in [each.name for each in new.topics()]
 
 
-def test_a_consumer_goes_on_in_the_copy(ends: tuple[str, str]) -> None:
+def test_a_consumer_continues_in_the_copy(ends: tuple[str, str]) -> None:
     source, target = ends
     sl.copy(source, target)
 
@@ -297,11 +297,11 @@ def test_a_difference_is_found_by_the_comparison_at_the_end(tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-def test_a_copy_that_is_killed_goes_on(tmp_path: Path) -> None:
+def test_a_copy_that_is_killed_continues(tmp_path: Path) -> None:
     assert kill_copies(tmp_path, "file", f"sqlite:{tmp_path / 'target'}", kills=2, seed=1) > 0
 
 
-def test_passes_end_while_a_writer_goes_on(tmp_path: Path) -> None:
+def test_passes_end_while_a_writer_continues(tmp_path: Path) -> None:
     source, target = new_source(tmp_path, "file"), f"sqlite:{tmp_path / 'target'}"
     with sl.open(source) as log, mock.patch.object(moving, "_FEW", 0):
         sl.copy(source, target, progress=lambda _: _append(log))

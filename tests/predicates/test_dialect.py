@@ -223,7 +223,7 @@ def test_no_sign_means_anything_in_quotes(sign: str) -> None:
     ],
 )
 def test_what_is_wrong_is_reported_with_its_position(text: str, position: int) -> None:
-    """TC10 and WC10: a syntax error, an unknown column, types that do not meet (C29)."""
+    """TC10 and WC10: a syntax error, an unknown column, types without a common type (C29)."""
     with pytest.raises(PredicateError) as caught:
         parse_predicate(text, BATCH.schema)
 

@@ -90,7 +90,7 @@ class Ledger:
     lows: dict[int, Rising] = field(default_factory=lambda: defaultdict(Rising))
     cursors: dict[int, Rising] = field(default_factory=lambda: defaultdict(Rising))
     topics: dict[str, bool | None] = field(default_factory=dict)
-    told: list[Finding] = field(default_factory=list)
+    early: list[Finding] = field(default_factory=list)
     _holders: dict[tuple[int, int], Value] = field(default_factory=dict)
 
     # --- what writers say ---
@@ -108,9 +108,9 @@ class Ledger:
         for number, place in enumerate(places, first):
             value = Value(producer, number)
             if self.places.setdefault(value, place) != place:
-                self._tell(Rule.TWO_OFFSETS, f"{value}: {self.places[value]}, {place}")
+                self._add(Rule.TWO_OFFSETS, f"{value}: {self.places[value]}, {place}")
             if (holder := self._holders.setdefault(place, value)) != value:
-                self._tell(Rule.TWO_VALUES, f"{place}: {holder}, {value}")
+                self._add(Rule.TWO_VALUES, f"{place}: {holder}, {value}")
 
     def refuse(self, producer: str, first: int, count: int = 1) -> None:
         """The log said that it has not taken these."""
@@ -149,7 +149,7 @@ class Ledger:
         self, stored: Mapping[int, Stored], topics: Iterable[str] | None = None
     ) -> list[Finding]:
         """Return every broken rule."""
-        findings = list(self.told)
+        findings = list(self.early)
         for partition, found in stored.items():
             findings += self._check_partition(partition, found)
         findings += self._check_values(stored)
@@ -212,8 +212,8 @@ class Ledger:
             if wanted is not None and wanted != (name in there):
                 yield Finding(Rule.TOPIC, f"{name}: {'missing' if wanted else 'there'}")
 
-    def _tell(self, rule: Rule, where: str) -> None:
-        self.told.append(Finding(rule, where))
+    def _add(self, rule: Rule, where: str) -> None:
+        self.early.append(Finding(rule, where))
 
 
 def _first_gap(offsets: Sequence[int], found: Stored) -> str:

@@ -1,4 +1,4 @@
-"""A writer that is stopped anywhere in an append, another that takes its partition over."""
+"""A writer is stopped anywhere in an append, and another process takes its partition over."""
 
 import signal
 import tempfile
@@ -16,7 +16,7 @@ CALLS_MAX = 200
 
 
 class Change(NamedTuple):
-    """How the partition changes hands, at what level the writer appends, how full it is."""
+    """How the partition is taken over, at what level the writer appends, how full it is."""
 
     by: str
     level: str = "written"
@@ -44,8 +44,8 @@ def sweep(
 ) -> int:
     """Stop the writer before every `stride`-th I/O call; return how many those were.
 
-    It continues when another one has the partition. Then it gets the true outcome: what
-    is reported as stored is there, and what is reported as not stored is not.
+    It continues once another process has the partition, and must get the true outcome: what is
+    reported as stored is there, and what is reported as not stored is not.
     """
     for number, nth in enumerate(range(first, CALLS_MAX, stride)):
         if not take_over_at(server, change, nth, bug=bug):
@@ -111,30 +111,30 @@ def _take_over(
         )
 
 
-RIVALS = {
+HOLDERS = {
     "a writer": "concurrent_writers:stop_before_writing",
     "another taker": "concurrent_writers:own",
 }
-"""The process that writes during a take-over, and the one that held the partition before."""
+"""The process from which the partition is taken over, and the function that it runs."""
 
 
-def overtake_at(server: ForkServer, rival: str, nth: int, *, bug: str | None = None) -> bool:
-    """Stop who takes over before its `nth` call, while the rival writes.
+def overtake_at(server: ForkServer, holder: str, nth: int, *, bug: str | None = None) -> bool:
+    """Stop the process that takes over before its `nth` call; continue the others meanwhile.
 
-    Return whether there was such a call. Both get the true outcome.
+    Return whether there was such a call. Each process gets the true outcome.
     """
     with tempfile.TemporaryDirectory() as folder:
         url = url_in("file", Path(folder, "log"))
         ledger = Ledger()
-        where = f"taking over, stopped before call {nth} for {rival}"
+        where = f"taking over, stopped before call {nth} for {holder}"
         server.run("workloads:create", url=url)
-        owner = server.start(RIVALS[rival], bug=bug, url=url, producer="owner")
+        owner = server.start(HOLDERS[holder], bug=bug, url=url, producer="owner")
         _wait_for_stop(owner, ledger)
         taker = server.start(
             "concurrent_writers:stop_while_taking_over", bug=bug, url=url, producer="taker", nth=nth
         )
         is_stopped = _wait_for_stop(taker, ledger)
-        if is_stopped and rival == "a writer":
+        if is_stopped and holder == "a writer":
             _finish(owner, ledger, where)
         elif is_stopped:
             _run(

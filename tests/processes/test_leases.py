@@ -98,7 +98,7 @@ def test_a_process_that_appends_no_more_gives_the_lock_up(writers: Writers) -> N
     assert process.poll() is None
 
 
-def test_a_process_that_goes_on_appending_lets_another_in(writers: Writers) -> None:
+def test_a_process_that_continues_appending_lets_another_in(writers: Writers) -> None:
     process = writers.begun("busy", 0)
 
     with sl.open(f"file:{writers.path}") as log:

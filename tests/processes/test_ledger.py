@@ -84,14 +84,14 @@ def test_one_offset_for_two_values_is_found_without_looking() -> None:
     ledger.offer("b", 0)
     ledger.acknowledge("b", 0, [(0, 1)])
 
-    assert {finding.rule for finding in ledger.told} == {Rule.TWO_VALUES}
+    assert {finding.rule for finding in ledger.early} == {Rule.TWO_VALUES}
 
 
 def test_one_value_at_two_offsets_is_found_without_looking() -> None:
     ledger = three_acknowledged()
     ledger.acknowledge("a", 1, [(0, 9)])
 
-    assert {finding.rule for finding in ledger.told} == {Rule.TWO_OFFSETS}
+    assert {finding.rule for finding in ledger.early} == {Rule.TWO_OFFSETS}
 
 
 def test_a_value_at_another_offset_than_acknowledged_has_moved() -> None:

@@ -93,7 +93,7 @@ def test_old_and_new_processes_append_to_one_log_and_see_the_same(
 
 @pytest.mark.heavy
 @SCHEMES
-def test_a_consumer_goes_on_in_the_other_version_where_it_was(
+def test_a_consumer_continues_in_the_other_version_where_it_was(
     scheme: str, old: Path, tmp_path: Path
 ) -> None:
     url, new = f"{scheme}:{tmp_path / 'log'}", ROOT / "src"

@@ -94,10 +94,10 @@ def by_take_overs(server: ForkServer, bug: Planted, _: int, __: Path) -> None:
             takeovers.sweep(server, change, bug=bug.title)
 
 
-def by_overtaking(rival: str) -> Slice:
+def by_overtaking(holder: str) -> Slice:
     def overtake(server: ForkServer, bug: Planted, _: int, __: Path) -> None:
         for nth in range(1, takeovers.CALLS_MAX):
-            if not takeovers.overtake_at(server, rival, nth, bug=bug.title):
+            if not takeovers.overtake_at(server, holder, nth, bug=bug.title):
                 return
 
     return overtake

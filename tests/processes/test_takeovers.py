@@ -29,16 +29,16 @@ def test_an_owner_is_named_and_can_be_fenced(server: ForkServer, tmp_path: Path)
 
     assert (guest[1], guest[4]) == ("guest", "UnavailableError")
     assert held_by == ["held by", owner[1]]
-    # It has to open again: a writer that simply goes on takes turns with the other.
+    # It has to open again: otherwise both would go on to write in turn.
     assert [(each[0], each[4]) for each in owner_errors] == [("refused", "ClosedError")] * 4
 
 
-@pytest.mark.parametrize("rival", takeovers.RIVALS)
-def test_who_takes_over_may_be_overtaken_at_any_call(
-    server: ForkServer, rival: str, seed: int
+@pytest.mark.parametrize("holder", takeovers.HOLDERS)
+def test_a_process_that_takes_over_may_be_overtaken_at_any_call(
+    server: ForkServer, holder: str, seed: int
 ) -> None:
     nth = 1 + seed % OVERTAKING_STRIDE
-    while takeovers.overtake_at(server, rival, nth):
+    while takeovers.overtake_at(server, holder, nth):
         nth += OVERTAKING_STRIDE
     assert nth > OVERTAKING_STRIDE
 

@@ -65,7 +65,7 @@ def wired_url(server: FramedServer, wire: Wire, direct_url: str) -> str:
     return direct_url.replace(f":{server.port}", f":{wire.port}")
 
 
-def test_a_server_that_is_killed_loses_nothing_and_its_log_goes_on(
+def test_a_server_that_is_killed_loses_nothing_and_its_log_continues(
     mortal: EngineServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seed = int.from_bytes(os.urandom(4), "big")
@@ -270,7 +270,7 @@ async def _awaited(receipt: sl.AsyncReceipt) -> None:
 
 
 @on_framed
-def test_a_subscription_goes_on_when_its_server_was_killed(mortal: FramedServer) -> None:
+def test_a_subscription_continues_when_its_server_was_killed(mortal: FramedServer) -> None:
     url = mortal.url(new_name())
     with sl.open(url, patience_s=PATIENCE_S) as log, sl.open(url, patience_s=PATIENCE_S) as reader:
         log.create_topic("t")

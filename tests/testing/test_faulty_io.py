@@ -166,7 +166,7 @@ def test_a_hook_sees_the_operation_before_it_happens(io: FaultyIo, fd: int, path
     assert Path(path).read_bytes() == b"ab"
 
 
-def test_a_hook_can_hold_an_operation_while_others_go_on(io: FaultyIo, fd: int) -> None:
+def test_a_hook_can_hold_an_operation_while_others_continue(io: FaultyIo, fd: int) -> None:
     reached, gate = threading.Event(), threading.Event()
 
     def hold(_: Operation) -> None:

@@ -312,7 +312,7 @@ def test_consumers_show_what_each_was_given_and_acked(log: sl.Log) -> None:
     assert [each.consumer for each in scope.consumers("orders")] == ["billing"]
 
 
-def test_a_consumer_goes_on_behind_what_it_acked(open_again: OpenAgain) -> None:
+def test_a_consumer_continues_behind_what_it_acked(open_again: OpenAgain) -> None:
     scope = open_again().scope("alice")
     scope.register("orders", SCHEMA)
     for number in range(5):

@@ -47,7 +47,7 @@ def test_encode_that_returns_text_is_an_invalid_error_that_says_so(log: Log, pat
 
 @pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()])
 @pytest.mark.parametrize("name", ["encode", "decode"])
-def test_a_view_whose_encode_or_decode_exits_goes_on(
+def test_a_view_whose_encode_or_decode_exits_continues(
     name: str, error: BaseException, log: Log, path: Path
 ) -> None:
     with running(log, 0, snapshot=path) as view:

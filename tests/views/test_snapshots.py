@@ -58,7 +58,7 @@ def test_a_folder_is_no_place_for_a_snapshot(log: Log, tmp_path: Path) -> None:
         sl.LiveView(log, "accounts", Accounts(), snapshot=tmp_path)
 
 
-def test_a_restart_goes_on_after_the_snapshot_tb7(open_again: OpenAgain, path: Path) -> None:
+def test_a_restart_continues_after_the_snapshot_tb7(open_again: OpenAgain, path: Path) -> None:
     """V1: the same state as a full rebuild, without reading from 0."""
     fill(open_again(), 6)
     save_all(open_again(), path)

@@ -255,7 +255,7 @@ def test_a_slow_flusher_pushes_back_by_bytes(open_store: OpenStore) -> None:
     assert store.coordinator.view().applied == 3
 
 
-def test_writes_go_on_when_a_slow_flusher_has_caught_up(open_store: OpenStore) -> None:
+def test_writes_continue_when_a_slow_flusher_has_caught_up(open_store: OpenStore) -> None:
     """WD13: what was held back is taken as soon as enough has been written."""
     store = backlogged(open_store)
     waiting = Call(lambda: store.channel.write(Put("a", 5), WRITTEN, PATIENCE_S))

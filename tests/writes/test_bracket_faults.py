@@ -45,7 +45,7 @@ def test_a_full_disk_gives_each_queued_write_back_and_a_flush_behind_them_ends(
     assert store.channel.write(Put("c", 3)).wait(WRITTEN, PATIENCE_S) == 0
 
 
-def test_a_store_that_was_locked_elsewhere_for_too_long_goes_on_afterwards(
+def test_a_store_that_was_locked_elsewhere_for_too_long_continues_afterwards(
     open_store: OpenStore,
 ) -> None:
     shared = SharedRows()

@@ -220,7 +220,7 @@ def test_a_wait_does_not_outlast_its_own_timeout(open_store: OpenStore) -> None:
     shared.unlock()
 
 
-def test_waiting_writes_go_on_when_the_lock_is_free(open_store: OpenStore) -> None:
+def test_waiting_writes_continue_when_the_lock_is_free(open_store: OpenStore) -> None:
     clock = FakeClock()
     store, other, shared = pair(open_store, clock)
     assert shared.lock(clock, 0)

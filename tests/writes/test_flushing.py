@@ -178,7 +178,7 @@ def test_the_interval_begins_again_with_each_flush(open_store: OpenStore) -> Non
     assert [event.epochs for event in store.events] == [range(1, 3), range(3, 4)]
 
 
-def test_the_interval_goes_on_while_there_are_writes(open_store: OpenStore) -> None:
+def test_the_interval_continues_while_there_are_writes(open_store: OpenStore) -> None:
     clock = FakeClock()
     store = open_store(clock=clock, settings=Settings(flush_interval_s=1.0))
 
@@ -266,7 +266,7 @@ def test_epochs_rise_while_a_flush_runs(open_store: OpenStore) -> None:
     assert [event.epochs for event in store.events] == [range(1, 2), range(2, 4)]
 
 
-def test_written_is_not_said_before_the_store_has_it(open_store: OpenStore) -> None:
+def test_written_is_not_reported_before_the_store_has_it(open_store: OpenStore) -> None:
     store = open_store()
     store.steps.flush.hold()
     receipt = store.channel.write(Put("a", 1))
@@ -282,7 +282,7 @@ def test_written_is_not_said_before_the_store_has_it(open_store: OpenStore) -> N
     assert receipt.level is WRITTEN
 
 
-def test_durable_is_not_said_before_the_sync_has_ended(open_store: OpenStore) -> None:
+def test_durable_is_not_reported_before_the_sync_has_ended(open_store: OpenStore) -> None:
     store = open_store()
     store.steps.sync.hold()
     receipt = store.channel.write(Put("a", 1))

@@ -92,7 +92,7 @@ def test_time_in_flush_and_sync_adds_up(open_store: OpenStore) -> None:
     assert metrics.syncs == 2
 
 
-def test_metrics_can_be_read_while_everything_stands_still(open_store: OpenStore) -> None:
+def test_metrics_can_be_read_while_everything_is_blocked(open_store: OpenStore) -> None:
     store = open_store()
     store.steps.apply.hold()
     call = Call(lambda: store.channel.write(Put("a", 1)))

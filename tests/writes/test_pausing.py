@@ -11,7 +11,7 @@ from tests.writes.doubles import PATIENCE_S, Call, Put, Row
 APPLIED, WRITTEN, DURABLE = Durability
 
 
-def test_a_paused_channel_waits_while_the_other_goes_on(open_store: OpenStore) -> None:
+def test_a_paused_channel_waits_while_the_other_continues(open_store: OpenStore) -> None:
     """TD42: a is paused with one write queued, b writes 1,000; a's key comes after resume."""
     store = open_store("a", "b", started=False)
     a, b = store.coordinator.channel("a"), store.coordinator.channel("b")

@@ -256,7 +256,7 @@ def test_two_stops_at_once_both_wait_for_the_end(open_store: OpenStore) -> None:
     assert store.steps.sync.calls == 1
 
 
-def test_writes_are_refused_while_the_stop_goes_on(open_store: OpenStore) -> None:
+def test_writes_are_refused_while_the_stop_continues(open_store: OpenStore) -> None:
     store = open_store()
     receipt = store.channel.write(Put("a", 1))
     store.steps.flush.hold()

@@ -149,7 +149,7 @@ def test_a_waiter_woken_by_written_sees_the_new_snapshot(open_store: OpenStore) 
         assert len(subscriber.recv(0).view.snapshot) == value
 
 
-def test_written_is_not_said_before_the_view_is_out(open_store: OpenStore) -> None:
+def test_written_is_not_reported_before_the_view_is_out(open_store: OpenStore) -> None:
     store = open_store()
     subscriber = subscribed(store)
     store.steps.flush.hold()

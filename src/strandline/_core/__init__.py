@@ -1,7 +1,7 @@
 """The compiled fast path, where it is built. See design 0085.
 
-Whatever it does Python does as well, with the same bytes; what is uncommon is left to
-Python. `STRANDLINE_CORE=off` in the environment of a process has it do without.
+Everything that it does Python does as well, with the same bytes; uncommon cases are left to
+Python. `STRANDLINE_CORE=off` in the environment turns it off.
 """
 
 import os
@@ -9,8 +9,8 @@ import sysconfig
 
 __all__ = ["CORE", "IS_COMPILED"]
 
-#: What the core has to have been built from.
-_INTERFACE = 21
+#: The version of the interface that a built core must have.
+_INTERFACE = 22
 
 
 def _reason_against() -> str | None:
@@ -30,4 +30,4 @@ _REASON = _reason_against()
 IS_COMPILED = _REASON is None
 """Whether this process uses the compiled core."""
 CORE = "compiled" if _REASON is None else f"plain Python ({_REASON})"
-"""What `doctor` and `describe` say of it."""
+"""Whether the core is used and why not, as `doctor` and `describe` show it."""

@@ -34,6 +34,7 @@ typedef PyObject *(*PyCFunction)(PyObject *, PyObject *);
 typedef PyObject *(*getter)(PyObject *, void *);
 typedef int (*setter)(PyObject *, PyObject *, void *);
 typedef void (*freefunc)(void *);
+typedef enum { PYGEN_RETURN = 0, PYGEN_ERROR = -1, PYGEN_NEXT = 1 } PySendResult;
 typedef int (*visitproc)(PyObject *, void *);
 typedef struct {
     const char *ml_name;
@@ -97,6 +98,7 @@ typedef struct PyModuleDef {
 #define METH_CLASS 16
 #define METH_STATIC 32
 #define METH_FASTCALL 128
+#define Py_TPFLAGS_DISALLOW_INSTANTIATION (1ul << 7)
 #define Py_TPFLAGS_BASETYPE (1ul << 10)
 #define Py_TPFLAGS_HAVE_VECTORCALL (1ul << 11)
 #define Py_TPFLAGS_HAVE_GC (1ul << 14)
@@ -121,6 +123,7 @@ typedef struct PyModuleDef {
 #define Py_tp_getset 73
 #define Py_tp_free 74
 #define Py_am_await 77
+#define Py_am_send 81
 #define T_INT 1
 #define T_OBJECT_EX 16
 #define T_DOUBLE 4
@@ -219,6 +222,8 @@ PyObject *PyObject_Call(PyObject *, PyObject *, PyObject *);
 PyObject *PyObject_CallFunctionObjArgs(PyObject *, ...);
 void PyObject_Free(void *);
 void PyObject_GC_UnTrack(void *);
+PySendResult PyIter_Send(PyObject *, PyObject *, PyObject **);
+PyObject *PyObject_GetIter(PyObject *);
 PyObject *PyObject_GetAttr(PyObject *, PyObject *);
 PyObject *PyObject_GetAttrString(PyObject *, const char *);
 Py_hash_t PyObject_Hash(PyObject *);
@@ -243,6 +248,7 @@ int _PyArg_ParseTupleAndKeywords_SizeT(PyObject *, PyObject *, const char *, cha
 #define PyArg_ParseTuple _PyArg_ParseTuple_SizeT
 #define PyArg_ParseTupleAndKeywords _PyArg_ParseTupleAndKeywords_SizeT
 PyObject *PySequence_List(PyObject *);
+int PySet_Contains(PyObject *, PyObject *);
 PyObject *PyThreadState_GetDict(void);
 PyObject *PyTuple_GetItem(PyObject *, Py_ssize_t);
 PyObject *PyTuple_New(Py_ssize_t);
@@ -253,6 +259,7 @@ PyObject *PyType_FromSpec(PyType_Spec *);
 PyObject *PyType_GenericAlloc(PyTypeObject *, Py_ssize_t);
 unsigned long PyType_GetFlags(PyTypeObject *);
 void *PyType_GetSlot(PyTypeObject *, int);
+int PyType_IsSubtype(PyTypeObject *, PyTypeObject *);
 const char *PyUnicode_AsUTF8AndSize(PyObject *, Py_ssize_t *);
 int PyUnicode_Compare(PyObject *, PyObject *);
 PyObject *PyUnicode_DecodeASCII(const char *, Py_ssize_t, const char *);

@@ -21,9 +21,9 @@ typedef struct {
     PyObject *listener; /* Its `partitions` are empty while nothing is watched. */
     PyObject *announce, *failed, *make_outcome, *round_on_loop, *finish; /* See core.pyi. */
     PyObject *receipt_type, *receipts_of;
-    PyObject *clock; /* None, or what reads the time in place of the system, in tests. */
+    PyObject *clock; /* None for the clock of the system; another one in tests. */
     PyObject *partition, *level, *durability_max;
-    double fresh_until; /* From then on, Python looks at the topic first. */
+    double fresh_until; /* From then on, Python checks the topic first. */
     long long bytes_max, appends, records, bytes;
 } Appender;
 
@@ -120,7 +120,7 @@ static int takes_writes(Appender *appender) {
     return reason ? reason == Py_None : -1;
 }
 
-/* Append through what holds the mutex, where calls are made through `io` and `clock`. */
+/* Append by a function of Python, which holds the mutex, if `io` or `clock` is replaced. */
 static Step append_by_seam(Appender *appender, PyObject *seam, PyObject *value, Placed *placed) {
     PyObject *answer = PyObject_CallFunction(seam, "OL", value, appender->bytes_max);
     long long offset, timestamp_us;
@@ -136,7 +136,7 @@ static Step append_by_seam(Appender *appender, PyObject *seam, PyObject *value, 
     return step;
 }
 
-/* Append an event or a list of events, and say how large they count. */
+/* Append an event or a list of events, and set `size_bytes` to their size. */
 static Step append_by_lane(Appender *appender, PyObject *value, Placed *placed, int64_t *size_bytes) {
     bool is_list = Py_TYPE(value) == &PyList_Type, is_seam = appender->seam != Py_None;
     if (!is_list) {
@@ -262,8 +262,8 @@ static PyObject *level_of(const Appender *appender, PyObject *terms) {
     return given == written_text ? appender->level : NULL;
 }
 
-/* The appender of a topic for this value, a new reference; None if there is none. It may be one
- * that is written in Python, for single events: then it is called with what `warm` was. */
+/* The appender of a topic for this value, a new reference; None if there is none. It may be a
+ * function of Python, for single events, which is called with the value, terms and may_wait. */
 static PyObject *appender_for(PyObject *appenders, PyObject *topic, PyObject *value) {
     PyObject *found = Py_TYPE(topic) == &PyUnicode_Type ? PyDict_GetItemWithError(appenders, topic)
                                                         : NULL;
@@ -274,14 +274,14 @@ static PyObject *appender_for(PyObject *appenders, PyObject *topic, PyObject *va
         found = is_routed ? PyList_GetItem(found, event_partition(event, (uint32_t)partitions)) : NULL;
     }
     if (!found && PyErr_Occurred()) return NULL;
-    /* What is called may replace it where it was found. */
+    /* A call may replace it in `appenders`. */
     return new_reference(found ? found : Py_None);
 }
 
 /* See core.pyi for these two: appenders, a topic, what to append, terms, may_wait. */
 static PyObject *warm(PyObject *const *args, Py_ssize_t given, bool is_list) {
     if (given != 5 || Py_TYPE(args[3]) != &PyDict_Type) {
-        PyErr_SetString(PyExc_TypeError, "give appenders, a topic, what to append, terms, may_wait");
+        PyErr_SetString(PyExc_TypeError, "expected appenders, a topic, what to append, terms, may_wait");
         return NULL;
     }
     PyObject *value = args[2];

@@ -1,8 +1,8 @@
 /* Frames of columns: an Arrow record batch of key, kind, payload, headers and time.
  *
- * The message begins with a FlatBuffer whose bytes are the same for every such batch, but
- * for the length of the body, the count of rows, and where each buffer is. Python hands
- * over one that pyarrow has made, and says where these numbers stand in it.
+ * The message begins with a FlatBuffer whose bytes are the same for every such batch, except
+ * for the length of the body, the count of rows, and the place of each buffer. Python passes one
+ * that pyarrow has made, and the positions of these numbers in it.
  */
 #include "core.h"
 
@@ -100,7 +100,7 @@ static bool texts_are_plain(const Columns *columns) {
     return true;
 }
 
-/* Whether a buffer is made of whole values of this width, and has so many at least. */
+/* Whether a buffer consists of at least `count` whole values of this width. */
 static bool holds(uint64_t size, uint64_t width, uint64_t count) {
     return size % width == 0 && size / width >= count;
 }
@@ -173,7 +173,7 @@ static Event *event_at(PyObject *events, Py_ssize_t row) {
     return (Event *)PyList_GetItem(events, row);
 }
 
-/* Say where each buffer goes. `events` are checked to be events. */
+/* Compute the place of each buffer. The caller has checked that `events` are events. */
 static void lay_out(ColumnsLayout *layout, PyObject *events, Py_ssize_t count) {
     size_t content[TEXT_COLUMNS] = {0}, bits = ((size_t)count + 7) / 8;
     memset(layout, 0, sizeof *layout);

@@ -22,8 +22,8 @@
 #error "the stored format is little-endian, and so is the core"
 #endif
 
-/* Raised with each change of what Python and the core expect of each other. */
-#define CORE_INTERFACE 21
+/* Incremented with each change of the interface between Python and the core. */
+#define CORE_INTERFACE 22
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 #define LIKELY(condition) __builtin_expect(!!(condition), 1)
@@ -53,7 +53,7 @@ typedef struct {
     size_t length, room;
 } Buffer;
 
-/* Have room for `more` bytes; false, and nothing changed, where there is no memory. */
+/* Reserve room for `more` bytes; false, with nothing changed, if there is no memory. */
 bool buffer_grow(Buffer *buffer, size_t more);
 static inline bool buffer_reserve(Buffer *buffer, size_t more) {
     return LIKELY(more <= buffer->room - buffer->length) || buffer_grow(buffer, more);
@@ -66,7 +66,7 @@ static inline bool buffer_put(Buffer *buffer, const void *content, size_t length
     return true;
 }
 static inline bool buffer_put_byte(Buffer *buffer, char one) { return buffer_put(buffer, &one, 1); }
-/* Forget the content, and give back the memory of an unusually large one. */
+/* Empty the buffer, and free its memory if it is unusually large. */
 void buffer_reset(Buffer *buffer);
 
 /* --- crc32c.c --- */
@@ -78,19 +78,19 @@ uint32_t crc32c(uint32_t seed, const void *data, size_t length);
 
 void utf8_prepare(void);
 bool is_utf8(const byte *text, size_t length);
-/* Whether a byte goes on with a character, and begins none. */
+/* Whether a byte continues a character of UTF-8. */
 static inline bool is_continuation(byte one) { return (one & 0xc0) == 0x80; }
 
 /* --- text_place.c --- */
 
-/* How many bytes stand before the characters of a text; 0 where that is not known. */
+/* The size of the header of a str before its characters; 0 if it is unknown. */
 typedef struct {
     size_t ascii, latin;
 } TextHeads;
 extern TextHeads text_heads;
 
 enum { TEXT_LENGTH_AT = 16, TEXT_STATE_AT = 32 };
-/* What a text says of itself: in one piece, and how wide a character is. */
+/* Bits of the state of a str: ASCII, compact, and how many bytes a character takes. */
 enum {
     TEXT_OF_LATIN = 1 << 5 | 1 << 2,
     TEXT_OF_TWO = 1 << 5 | 2 << 2,
@@ -101,20 +101,20 @@ enum {
 static inline uint32_t text_shape(PyObject *text) {
     return read_u32((const char *)text + TEXT_STATE_AT) & TEXT_SHAPES;
 }
-/* Learn how texts lie in memory; false with an exception. */
+/* Find out how a str is laid out in memory; false with an exception. */
 bool text_prepare(void);
 const char *text_made_utf8(PyObject *text, size_t *length);
 static inline size_t text_length(PyObject *text) {
     return read_u64((const char *)text + TEXT_LENGTH_AT);
 }
-/* Return the UTF-8 of a text; NULL, without an exception, where it has none. */
+/* Return the UTF-8 of a text; NULL, without an exception, if it cannot be encoded. */
 static inline const char *text_utf8(PyObject *text, size_t *length) {
     if (UNLIKELY(!text_heads.ascii || text_shape(text) != TEXT_OF_ASCII))
         return text_made_utf8(text, length);
     *length = text_length(text);
     return (const char *)text + text_heads.ascii;
 }
-/* The same; where it is known, the characters of a text that is no ASCII, a byte each. */
+/* The same; for a text of Latin-1, if its layout is known, the characters, a byte each. */
 static inline const char *text_utf8_or_latin(PyObject *text, size_t *length, bool *is_latin) {
     *is_latin = text_heads.latin && text_shape(text) == TEXT_OF_LATIN;
     if (LIKELY(!*is_latin)) return text_utf8(text, length);
@@ -124,28 +124,28 @@ static inline const char *text_utf8_or_latin(PyObject *text, size_t *length, boo
 
 /* --- json_encode.c, json_decode.c, json_text.c --- */
 
-/* How long one byte may become. */
+/* The longest escape of one byte. */
 enum { ESCAPE_BYTES = 6 };
 static inline bool json_is_escaped(byte one) { return one < 0x20 || one == '"' || one == '\\'; }
-/* Put a byte that is escaped; returns where the next goes. */
+/* Write the escape of a byte; return the position behind it. */
 char *json_put_escape(char *to, byte one);
-/* Whether a header's value is not any text: `strandline.values.delivery_time` has the rule. */
+/* Whether the value of this header has a syntax; see `strandline.values.delivery_time`. */
 bool header_is_checked_by_python(const char *name, size_t length);
 
 /* Append the JSON of `value`; false where Python has to do it. Raises nothing. */
 bool json_encode(Buffer *out, PyObject *value);
 /* Append the JSON of few headers, sorted by name; false where Python has to do it. */
 bool json_encode_headers(Buffer *out, PyObject *headers);
-/* Return what the JSON says; NULL, without an exception, where Python has to do it. */
+/* Return the decoded value; NULL, without an exception, where Python has to do it. */
 PyObject *json_decode(const char *text, size_t length);
-/* Whether the text is JSON that Python takes; false also where Python has to look at it. */
+/* Whether the text is JSON that Python accepts; false also if only Python can decide. */
 bool json_is_plain(const byte *text, size_t length);
-/* Add what a quoted text says to `to`; where it ends, or NULL where Python has to look at it. */
+/* Append an unescaped string to `to`; return its end, or NULL if Python has to decode it. */
 const byte *json_take_text(const byte *text, const byte *end, Buffer *to);
-/* Return the text of these ASCII bytes; the same object where it is short and met often. */
+/* Return the text of these ASCII bytes; short ones are cached. */
 PyObject *text_of_ascii(const byte *text, size_t length);
 
-/* --- msgpack.c: each put returns where the next byte goes --- */
+/* --- msgpack.c: each put returns the position behind it --- */
 
 char *msgpack_put_text_head(char *at, size_t length);
 char *msgpack_put_bytes_head(char *at, size_t length);
@@ -155,7 +155,7 @@ char *msgpack_put_int(char *at, int64_t value);
 typedef struct {
     const byte *at, *end;
 } Unpacking;
-/* Each moves on behind what it read; false where it is something else, or cut short. */
+/* Each advances past what it read; false if it has another type, or is truncated. */
 bool msgpack_take_nil(Unpacking *in);
 bool msgpack_take_array(Unpacking *in, size_t *count);
 bool msgpack_take_text(Unpacking *in, const byte **text, size_t *length);
@@ -173,13 +173,13 @@ typedef struct {
 
 typedef struct {
     PyObject_VAR_HEAD
-    /* Made when they are first asked for; NULL until then. */
+    /* Created on first access; NULL until then. */
     PyObject *kind_text, *key_text, *payload_value, *headers_value;
     int64_t occurred_at_us;
     Run key, kind, payload, headers;
     uint32_t row_length;
     bool has_key, has_headers, has_occurred_at;
-    /* The event as it stands in a frame of rows. */
+    /* The event as it is stored in a frame of rows. */
     char row[];
 } Event;
 
@@ -195,22 +195,22 @@ extern PyTypeObject *EventType;
 extern PyType_Spec event_spec;
 
 Event *event_of_parts(const EventParts *parts);
-/* Make the same event, which shares nothing with the other that a caller can change. */
+/* Return a copy, which shares no mutable value with the original. */
 Event *event_copy(const Event *event);
-/* Make an event of a row that was checked; returns behind it in `in`. */
+/* Create an event from a row that was checked; `in` is advanced past it. */
 Event *event_of_row(Unpacking *in);
-/* Whether `in` begins with a row that `event_of_row` can read; moves behind it. */
+/* Whether `in` begins with a row that `event_of_row` can read; `in` is advanced past it. */
 bool event_row_is_plain(Unpacking *in);
 bool is_plain_kind(const byte *text, size_t length);
 
-/* What `Event(...)` is given, borrowed; `headers` may be NULL. */
+/* The arguments of `Event(...)`, borrowed; `headers` may be NULL. */
 typedef struct {
     PyObject *kind, *payload, *key, *headers, *occurred_at;
 } Arguments;
 
 PyObject *event_of_arguments(const Arguments *given);
 PyObject *event_new(PyTypeObject *type, PyObject *args, PyObject *kwargs);
-/* Have the interpreter call the type without making a tuple and a dict; false with an exception. */
+/* Make the interpreter call the type without a tuple and a dict; false with an exception. */
 bool event_set_call(void);
 PyObject *event_load(PyObject *type, PyObject *const *args, Py_ssize_t count);
 PyObject *event_load_many(PyObject *type, PyObject *const *args, Py_ssize_t count);
@@ -218,12 +218,12 @@ PyObject *event_load_many(PyObject *type, PyObject *const *args, Py_ssize_t coun
 static inline const char *event_headers(const Event *event) {
     return event->has_headers ? event->row + event->headers.at : "{}";
 }
-/* How large an event counts. */
+/* The size of an event, as limits and counters use it. */
 static inline int64_t event_size(const Event *event) {
     return (int64_t)event->key.length + event->kind.length + event->payload.length
         + event->headers.length;
 }
-/* How large a list of events counts. */
+/* The size of all events of a list. */
 int64_t events_size(PyObject *events);
 PyObject *event_kind(Event *event, void *closure);
 PyObject *event_key(Event *event, void *closure);
@@ -243,7 +243,7 @@ PyObject *split_request(PyObject *module, PyObject *request);
 extern PyTypeObject *RecordType;
 extern PyType_Spec record_spec;
 
-/* Takes over the reference to `value`, which may be NULL with an exception set.
+/* Steals the reference to `value`, which may be NULL with an exception set.
  * `key` may be NULL where `value` is an event: then the record has the event's. */
 PyObject *record_of(PyObject *topic, PyObject *partition, int64_t offset, int64_t timestamp_us,
                     PyObject *key, PyObject *tenant, PyObject *value);
@@ -266,12 +266,12 @@ static inline bool bit_at(const char *bits, uint32_t row) {
     return !bits || ((byte)bits[row / 8] >> (row % 8) & 1);
 }
 
-/* Learn how pyarrow writes such a message. */
+/* Store how pyarrow writes such a message. */
 PyObject *columns_learn(PyObject *module, PyObject *args);
-/* Whether `message` is one of `count` events: where its columns are. Of the offsets of texts only
- * the first and the last are known to lie within the content. */
+/* Find the columns of a message of `count` events; false if it is another message. Of the offsets
+ * of texts only the first and the last are checked to lie within the content. */
 bool columns_find(Columns *columns, const char *message, size_t length, uint32_t count);
-/* Whether the offsets of a text column rise. */
+/* Whether the offsets of a text column never decrease, and lie within the content. */
 bool columns_rise(const Columns *columns, int column);
 /* Whether `message` is one of `count` events that `columns_event` can read. */
 bool columns_open(Columns *columns, const char *message, size_t length, uint32_t count);
@@ -283,14 +283,14 @@ typedef struct {
     Py_ssize_t keys_missing, times_missing;
 } ColumnsLayout;
 
-/* How many bytes the message of these events takes; 0 where Python has to make it. */
+/* Return the size of the message of these events; 0 if Python has to encode it. */
 size_t columns_measure(ColumnsLayout *layout, PyObject *events, Py_ssize_t count);
-/* The events are those that were measured. */
+/* Write the message of the events that were measured. */
 void columns_write(char *message, const ColumnsLayout *layout, PyObject *events, Py_ssize_t count);
 
 /* --- routing.c --- */
 
-/* Which of so many partitions the event's key goes to; it has one. */
+/* Return the partition of an event that has a key. */
 uint32_t event_partition(const Event *event, uint32_t partitions);
 PyObject *route(PyObject *module, PyObject *args);
 
@@ -299,14 +299,19 @@ PyObject *route(PyObject *module, PyObject *args);
 PyObject *record_rows(PyObject *module, PyObject *args);
 PyObject *sizes_of(PyObject *module, PyObject *args);
 
-/* --- lane_io.c --- */
+/* --- writeback.c --- */
 
 PyObject *start_writeback(PyObject *module, PyObject *args);
+
+/* --- record_rows.c, lock_sign.c --- */
+
 PyObject *record_row(PyObject *module, PyObject *args);
 PyObject *is_signed(PyObject *module, PyObject *packed);
 
 /* --- running_loop.c --- */
 
+/* Whether the loop that was registered last runs in this thread. */
+bool is_loop_known(void);
 PyObject *running_loop(PyObject *module, PyObject *unused);
 PyObject *know_running_loop(PyObject *module, PyObject *loop);
 
@@ -327,12 +332,12 @@ enum { FRAME_HEAD = 40, FRAME_ROWS = 1, FRAME_COLUMNS = 2, FRAME_BYTES_MAX = 1 <
 extern PyTypeObject *ReaderType;
 extern PyType_Spec reader_spec;
 
-/* For a follower. The offset of the next frame, and where it begins. */
+/* For a follower: return the offset of the next frame, and set `position` to where it begins. */
 int64_t reader_place(PyObject *reader, int64_t *position);
-/* Read what there is before `end`, which is not much. Without the interpreter's lock. */
+/* Read the few bytes before `end`. Called without the interpreter's lock. */
 void reader_fetch(PyObject *reader, int64_t end);
 /* Return a list of the records up to `stop`, whose frame ends at `end`, or of those before the
- * first frame that is Python's; NULL with an exception. */
+ * first frame that Python has to read; NULL with an exception. */
 PyObject *reader_take(PyObject *reader, int64_t end, int64_t stop);
 
 /* --- follower.c --- */

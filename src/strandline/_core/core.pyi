@@ -1,7 +1,7 @@
-"""What the C files promise. `NotImplemented` stands for: not me, and nothing was done."""
+"""The interface of the C files. `NotImplemented` means: left to Python, and nothing was done."""
 
 from asyncio import AbstractEventLoop, Future
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from types import NotImplementedType
 from typing import Any, Self, TypeVar, final
 
@@ -10,7 +10,7 @@ from strandline.values.record import Record as Record
 _Memory = TypeVar("_Memory")
 
 INTERFACE: int
-"""What Python and the core expect of each other; raised with each change."""
+"""The version of the interface between Python and the core."""
 
 def bind(**functions: Callable[..., Any]) -> None:
     """Set the functions that do what the core leaves to Python: those of `values/event.py`.
@@ -21,17 +21,17 @@ def bind(**functions: Callable[..., Any]) -> None:
 def columns_learn(
     head: bytes, body_length_at: int, rows_at: int, buffers_at: int, nodes_at: int, /
 ) -> None:
-    """Set how an Arrow message of the five columns of events begins, and where its numbers are;
-    ValueError if the places do not follow each other."""
+    """Set how an Arrow message of the five columns of events begins, and the positions of its
+    numbers; ValueError if these are not in order."""
 
 def encode_columns(events: list[Any], /) -> bytes | NotImplementedType:
-    """Return the body of a frame of columns; NotImplemented if there are others than events."""
+    """Return the body of a frame of columns; NotImplemented if not all are events."""
 
 def size_of(values: Any, /) -> int:
-    """Return how large an event counts, or a list of events together."""
+    """Return the size of an event, or of all events of a list."""
 
 def copies_of(events: list[Any], /) -> list[Any]:
-    """Return the same events, which share nothing that a caller can change."""
+    """Return copies of events, which share no mutable value with them."""
 
 def records_of(
     topic: str,
@@ -45,10 +45,7 @@ def records_of(
     """Return records of copies of these events, the first with this offset."""
 
 def sizes_of(events: list[Any], bytes_max: int, /) -> list[int] | NotImplementedType:
-    """Return how large each event counts.
-
-    NotImplemented if one counts more than `bytes_max`, or is something else.
-    """
+    """Return the size of each event; NotImplemented for one above `bytes_max`, or no event."""
 
 def record_rows(
     values: Any,
@@ -75,21 +72,22 @@ def route(
 ) -> dict[int, tuple[list[int], list[Any]]] | NotImplementedType:
     """Return the partitions of events by key, in the order of their first event.
 
-    With the indices of each partition's events, and these. NotImplemented if there is none,
-    one without a key, one that counts more than `bytes_max`, or something else.
+    The values are the indices of a partition's events, and the events. NotImplemented if the
+    list is empty, or has an event without a key, one above `bytes_max`, or no event.
     """
 
 def start_writeback(fd: int, start: int, length: int, /) -> None:
-    """Have the system begin to store a part of a file, so that a later sync finds little left.
+    """Make the system begin to write a part of a file to disk, before a later sync.
 
-    Only a hint, and nothing where the system has no such call: the sync raises what has failed.
+    A thread of the core does it. Only a hint; does nothing if the system has no such call. Errors
+    are raised by the sync.
     """
 
 def is_signed(sign: bytes, /) -> bool:
-    """Whether a file is in its place, and has 16 bytes that it was signed with.
+    """Whether a file was not replaced, and still has these 16 bytes at a position.
 
-    The descriptor, device, inode and position (8 bytes each), the 16 bytes, and the path with a
-    zero at its end. False as well where the file cannot be looked at.
+    `sign` is the descriptor, device, inode and position (8 bytes each), the 16 bytes, and the path
+    with a zero at its end. False also if the file cannot be read.
     """
 
 def running_loop() -> AbstractEventLoop | None:
@@ -99,57 +97,58 @@ def running_loop() -> AbstractEventLoop | None:
     """
 
 def know_running_loop(loop: AbstractEventLoop, /) -> None:
-    """Register the loop that asyncio runs in this thread; it replaces the one before."""
+    """Register the loop that asyncio runs in this thread, in place of any other."""
 
 def text_numbers(offsets: Any, first: int, count: int, content: Any, /) -> bytes:
-    """Return a word for each text, which the fingerprint of the Spark sink adds up.
+    """Return a hash of 8 bytes for each text, for the fingerprint of the Spark sink.
 
     Text n lies in `content` between the offsets n and n + 1, of eight bytes each, counted from
     `first`; ValueError if it does not. 0 for a text of more than 1,024 bytes.
     """
 
 def are_json(offsets: Any, first: int, count: int, content: Any, /) -> bool:
-    """Return whether each of such texts is surely JSON that may be a payload.
+    """Return whether each of such texts is certainly JSON that may be a payload.
 
-    They are UTF-8, which is not checked. False also for what only Python decides.
+    The texts must be UTF-8. False also if only Python can decide.
     """
 
 def are_texts(offsets: Any, width: int, first: int, count: int, content: Any, /) -> bool:
-    """Return whether such texts, with offsets of 4 or 8 bytes, surely are UTF-8 and in order."""
+    """Return whether such texts, with offsets of 4 or 8 bytes, are UTF-8 and in order."""
 
 def header_columns(
     offsets: Any, first: int, count: int, content: Any, /
 ) -> tuple[bytes, bytes, bytes, bytes, bytes] | NotImplementedType:
-    """Return the headers of events, which such texts say, as the parts of an Arrow map.
+    """Return the headers of events, given as such texts, as the parts of an Arrow map.
 
-    Where the names of each begin among all; then of all names where each begins, and their
-    text; then the same of the values. NotImplemented for what only Python decides.
+    The parts are the offsets of the maps; the offsets and the text of the names; the offsets and
+    the text of the values. NotImplemented if only Python can decode one.
     """
 
 def crc32c(seed: int, data: bytes, /) -> int:
-    """Return the CRC-32C of `data`, continued from that of what came before."""
+    """Return the CRC-32C of `data`, continued from that of the bytes before."""
 
 def encode(value: object, /) -> bytes | NotImplementedType:
     """Return the JSON of a value: the bytes of `encode_exact`, or NotImplemented."""
 
 def decode(json: bytes, /) -> Any:
-    """Return what JSON says, as msgspec does; NotImplemented for whatever else."""
+    """Return the value that msgspec decodes; NotImplemented if Python has to decode it."""
 
 def split_request(whole: bytes, /) -> tuple[bytes, bytes] | None:
     """Return the head of a request without the digits of its length, and its body.
 
-    None unless it is one request of HTTP/1.1 as a whole, whose last length is that of its body.
+    None unless it is one complete request of HTTP/1.1, and its last Content-Length is the length
+    of the body.
     """
 
 def events_of_json(json: bytes, count_max: int, /) -> Any:
-    """Return a list of the events of a text: one, or an array of at most so many.
+    """Return a list of the events of a text: one, or an array of at most `count_max`.
 
-    As they are made of what msgspec decodes; NotImplemented for what needs a closer look.
+    The events equal those that Python creates; NotImplemented if it has to decode the text.
     """
 
 @final
 class Event:
-    """See strandline.Event. Holds itself as a row; decodes what is asked for."""
+    """See strandline.Event. Keeps the stored row, and decodes a part when it is accessed."""
 
     def __new__(cls, kind: str, payload: object = None, **rest: Any) -> Event: ...
     @classmethod
@@ -160,19 +159,19 @@ class Event:
     def columns(events: Iterable[Event], /) -> tuple[list[Any], ...]: ...
     def parts(self) -> tuple[str, bytes, str | None, bytes, int | None]: ...
     def stored_row(self) -> bytes:
-        """Return the event as it stands in a frame of rows."""
+        """Return the event as it is stored in a frame of rows."""
 
 @final
 class Reader(Iterator[Record]):
-    """Yields the records of [base, stop) in one segment, out of frames that verify.
+    """Yields the records of [base, stop) in one segment, from verified frames.
 
     The first frame begins at `position` with offset `base`. Ends at `stop`, at the first
     frame that begins at or behind `pause`, and before any that Python has to read. Then
     `position` and `base` are those of the next frame. An OSError ends it as well, and so does
     a record that is larger than what is left of `bytes_left`, unless it `is_first`.
 
-    `file` is held, so that `fd` stays open. Reads with `io.pread` unless `io` is None.
-    ValueError if two threads ask for a record at once.
+    Keeps a reference to `file`, so that `fd` stays open. Reads with `io.pread` unless `io` is None.
+    ValueError if two threads call it at once.
     """
 
     def __new__(
@@ -214,11 +213,11 @@ class Reader(Iterator[Record]):
     def bytes_left(self) -> int: ...
     @property
     def is_full(self) -> bool:
-        """Whether a record was too large for what was left."""
+        """Whether a record was larger than `bytes_left`."""
 
     @property
     def error(self) -> OSError | None:
-        """What ended it."""
+        """The error that ended it, or None."""
 
 @final
 class TailWatch:
@@ -228,26 +227,26 @@ class TailWatch:
     def aim(
         self, file: object, fd: int, path: str, device: int, inode: int, seed: int, raw: bytes, /
     ) -> int:
-        """Watch the tail file that `file` keeps open, of which `raw` was read; return the number
-        of the aim. 0 if there are no notices to be had, or Python has to look at it first.
+        """Watch the tail file that `file` keeps open, whose content was `raw`; return the number
+        of the aim. 0 if there are no notices, or Python has to handle a change first.
 
-        Those who wait for an earlier aim get NotImplemented.
+        Waits for an earlier aim return NotImplemented.
         """
 
     def begin_loop(self) -> tuple[int, int, int] | None:
-        """Have an event loop wait as well; return its number, and two descriptors that are
-        readable when it has to call `look_on_loop`. None if too many loops do, or there are
+        """Register an event loop that waits; return its number, and two descriptors that are
+        readable when it has to call `look_on_loop`. None if too many loops wait, or there are
         no notices."""
 
     def look_on_loop(self, loop: int, /) -> tuple[bool, bool]:
-        """Look at the tail; whether the loop has to call `look_again_on_loop` 200 µs later, and
-        whether anything has changed since the last look of any thread."""
+        """Read the tail; return whether the loop has to call `look_again_on_loop` 200 µs later,
+        and whether anything has changed since any thread has last read it."""
 
     def look_again_on_loop(self, loop: int, /) -> tuple[bool, bool]:
-        """Do the same, or no more than say that it is due later, because of a later notice."""
+        """Do the same, unless a later notice has postponed it: then return (True, False)."""
 
     def end_loop(self, loop: int, /) -> None:
-        """Close what `begin_loop` has opened."""
+        """Unregister the loop, and close its own descriptor."""
 
 @final
 class Follower:
@@ -263,7 +262,7 @@ class Follower:
         """Return the events from `start` on, a list, as soon as there are any.
 
         None when the time is up or `wake` was called. NotImplemented, with nothing done, if it is
-        not at `start`, if there are more than so many, and if anything else than events was
+        not at `start`, if there are more than `records_max`, or if anything else than events was
         written. The interpreter's lock is released while it waits.
         """
 
@@ -276,14 +275,14 @@ class Lane:
 
     `arm` hands the head over, `disarm` and `settle` take it back; the caller of these holds
     the partition's mutex. `append` and `append_many` return an offset, a timestamp and (),
-    as a Placement has them, or NotImplemented. If they raise, `is_broken` says whether the
-    files may hold a part of it.
+    as a Placement has them, or NotImplemented. If they raise, `is_broken` is whether the files
+    may hold a part of the frame.
 
     With an `io` or a `clock` that is not None, every call is made through these, in the
     order in which Python makes them; the caller then holds the mutex for an append, too.
-    Without these, and if it `may_map`, the tail is shared memory wherever that can be had; then
-    the lock of a shared partition is kept from one append to the next, until another process
-    asks for it, or until `disarm` or `close` (design 0121).
+    Without these, and if it `may_map`, the tail is mapped as shared memory if possible; then the
+    lock of a shared partition is kept from one append to the next, until another process requests
+    it, or until `disarm` or `close` (design 0121).
     Without an `io`, it writes zeros behind the end as ReservedSpace does, `ahead_bytes` at most.
     """
 
@@ -292,7 +291,7 @@ class Lane:
         io: object,
         clock: object,
         fenced: Callable[[], Exception],
-        let_lock_go: Callable[[], None],
+        close_lock: Callable[[], None],
         segment_bytes: int,
         ahead_bytes: int,
         is_exclusive: bool,
@@ -323,15 +322,15 @@ class Lane:
         durable_slot: bytes,
         /,
     ) -> bool:
-        """Take the head, and append from now on; False if that cannot be.
+        """Take the head, and append from now on; False if that is impossible.
 
-        `files` are held, so that the descriptors stay open. Exclusive: from `check_at` on, it
-        looks every 10 ms whether the lock is still its own; with an `io` or a `clock`, Python
-        does.
+        Keeps a reference to `files`, so that the descriptors stay open. If it is exclusive, it
+        checks from `check_at` on, every 10 ms, that the lock is still its own; with an `io` or
+        a `clock`, Python does.
         """
 
     def disarm(self) -> tuple[int, int, int, int, int, int, int, bytes, bytes, bool] | None:
-        """Append no more, and return the head; None if Python has it.
+        """Stop appending, and return the head; None if Python has it.
 
         Next offset, position, last timestamp, size, checksum, durable mark, reserved
         space, the first two slots of the tail, and whether other processes have written
@@ -339,27 +338,27 @@ class Lane:
         """
 
     def settle(self) -> None:
-        """Python has taken the head back."""
+        """Confirm that Python has the head."""
 
     def announce_to(self, watch: TailWatch, /) -> None:
-        """Tell those who wait there where the partition ends, after each append."""
+        """Notify the waiters of this watch of the new end after each append."""
 
     def hold(self) -> None:
-        """Append nothing until the next `arm`: writes are queued."""
+        """Append nothing until the next `arm`, because writes are queued in Python."""
 
     def close(self) -> None:
-        """Append nothing any more."""
+        """Stop appending for good."""
 
     def append(self, event: Any, bytes_max: int, /) -> Any: ...
     def append_many(self, events: list[Any], bytes_max: int, /) -> Any: ...
     def last_frame(self) -> tuple[int, int, int, int, bytes] | None:
-        """Return the last frame if it is small: place, offsets [base, stop), checksum, bytes."""
+        """Return the last frame if it is small: position, offsets [base, stop), checksum, bytes."""
 
     @property
     def is_armed(self) -> bool: ...
     @property
     def is_mapped(self) -> bool:
-        """Whether it has the tail as shared memory."""
+        """Whether the tail is mapped as shared memory."""
 
     @property
     def is_leased(self) -> bool:
@@ -371,20 +370,20 @@ class Lane:
     def is_closed(self) -> bool: ...
     @property
     def appends(self) -> int:
-        """How many it has made, each of one event or of several."""
+        """How many appends it has made, each of one or several events."""
 
 @final
 class GroupCommit:
     """Rounds of syncing one partition; implements `strandline.writes.rounds.Rounds`.
 
-    It is its own `busy`. Threads in `wait` lead a round or block until one has ended,
-    without the interpreter's lock, and look for signals at least every 50 ms.
+    `busy` is the object itself. Threads in `wait` lead a round or block until one has ended,
+    without the interpreter's lock, and check for signals at least every 50 ms.
     """
 
     def __new__(cls) -> GroupCommit: ...
-    def follow(self, mark: object, tell: Callable[[int], None], /) -> None:
-        """Have `mark.value` raised to the last epoch that is durable, and `tell` called with
-        the end of what is durable, after rounds in `wait`."""
+    def follow(self, mark: object, report: Callable[[int], None], /) -> None:
+        """After rounds in `wait`, set `mark.value` to the last durable epoch, and call `report`
+        with the durable mark."""
 
     def arm(
         self,
@@ -400,23 +399,23 @@ class GroupCommit:
         durable: int,
         /,
     ) -> None:
-        """Sync there from now on, by the system's calls or, if it is not None, by `io`.
+        """Sync these files from now on, by system calls or, if it is not None, by `io`.
 
-        `files` are held, so that the descriptors stay open. `same` are the 28 bytes of the
-        tail's end that stay as long as nothing but frames is written, from its magic to its
-        segment; `durable` is the end of what is durable. The caller holds `busy`.
+        Keeps a reference to `files`, so that the descriptors stay open. `same` are the 28 bytes of
+        the tail's end that do not change while only frames are written, from its magic to its
+        segment; `durable` is the durable mark. The caller holds `busy`.
         """
 
     def disarm(self) -> None:
-        """Sync nowhere, and hold no files. The caller holds `busy`."""
+        """Stop syncing, and release the files. The caller holds `busy`."""
 
     def sync(self) -> int | None:
-        """Make durable what the tail says is written; return the end of it. None, perhaps
-        after a sync, if Python has to do it: the epoch or the segment is another one, or the
-        tail was replaced. The caller holds `busy`.
+        """Make everything up to the end in the tail durable; return that end. None, possibly
+        after a sync, if Python has to do it: the epoch or the segment has changed, or the tail
+        file was replaced. The caller holds `busy`.
 
-        OSError if a sync fails, or one has failed before: `has_failed` is True from then on.
-        Any error of `io`.
+        OSError if a sync fails, or has failed before: `has_failed` is True from then on. Errors
+        of `io` are raised.
         """
 
     @property
@@ -445,9 +444,9 @@ class GroupCommit:
     def renew(self) -> None: ...
 
 class ReceiptFields:
-    """What a receipt is made of: see `strandline.log.receipts`. Immutable.
+    """The fields of a receipt: see `strandline.log.receipts`. Immutable.
 
-    Made by an Appender, it has its outcome made when that is first asked for.
+    If an Appender created it, its outcome is created on first access.
     """
 
     def __new__(
@@ -464,30 +463,45 @@ class ReceiptFields:
     def _outcome(self) -> Any: ...
     @property
     def _is_reached(self) -> bool:
-        """Whether an Appender made it, and it has reached the level that was requested."""
+        """Whether an Appender created it, and it has reached the requested level."""
 
     def _placement(self) -> Any:
         """Return `_outcome.result()`."""
 
     def _next_round(self) -> Future[None] | None:
-        """Return what is done, on the running loop, once the round of syncing has ended that
-        makes it durable; None if an Appender did not make it, or that was not requested."""
+        """Return a future of the running loop that is done once the round that makes it durable
+        has ended; None if no Appender created it, or durability was not requested."""
+
+class AsyncReceiptFields:
+    """What a receipt on an event loop is made of: see `strandline.log.async_receipts`.
+
+    Awaited, it returns itself once it has reached the level that was requested. If an Appender
+    made it, it waits for its round of syncing, where it needs one; after that, and otherwise, for
+    what its `_await_open` returns.
+    """
+
+    def __new__(cls, made: Any, block: Any = None, /) -> Self: ...
+    @property
+    def _made(self) -> Any: ...
+    @property
+    def _block(self) -> Any: ...
+    def __await__(self) -> Generator[Any, None, Any]: ...
 
 @final
 class Appender:
     """Appends events without terms, or lists of them, to one partition of a topic.
 
-    Counts them. Appends nothing before `fresh_until` is set, nor from then on, by `clock` or
-    else the system's monotonic clock. `seam` is None, or called in place of `lane.append`, and
+    Counts them. Appends nothing before `fresh_until` is set, nor from that time on, by `clock` or
+    the system's monotonic clock. `seam` is None, or called in place of `lane.append`, and
     `seam_many` in place of `lane.append_many`.
     `ending.reason`, `written.value` and `listener.partitions` are read at each append;
     `announce` is called with the new end while there are such partitions.
-    `failed` is called with an error and what was appended, and raises what the caller gets.
+    `failed` is called with an error and the appended value, and raises the caller's error.
     `receipts_of` is called with the receipt of the first event of a list, and their count.
     `make_outcome` is called with the last epoch written, the round of syncing to wait for,
-    and the placement. `round_on_loop` returns what is done on the running loop once such a
-    round has ended. `finish` is called with the receipt of an append that waits to be
-    durable, where Python has to see to that, and raises if it will not be.
+    and the placement. `round_on_loop` returns a future of the running loop that is done once
+    such a round has ended. `finish` is called with a receipt if Python has to make its append
+    durable, and raises if that fails.
     """
 
     def __new__(
@@ -515,16 +529,15 @@ class Appender:
     ) -> Self: ...
     fresh_until: float
     def append(self, events: list[Any], /) -> Any:
-        """Append a list of events, which is the caller's to leave as it is; return the receipt
-        of the first. NotImplemented as `append_many_warm`."""
+        """Append a list of events, which the caller must not change later; return the receipt of
+        the first. NotImplemented as `append_many_warm`."""
 
     def take_counts(self) -> tuple[int, int, int]:
-        """Return how many appends it has made, of how many events, and how large these count,
-        since the last time."""
+        """Return how many appends, events and bytes there were since the last call."""
 
     @property
     def is_closed(self) -> bool:
-        """Whether its lane is, for good."""
+        """Whether its lane is closed."""
 
 def append_warm(
     appenders: dict[str, Any],
@@ -535,14 +548,14 @@ def append_warm(
     /,
 ) -> Any:
     """Append an event to the topic of this name, and return the receipt; NotImplemented if
-    there is no such appender, the value is no event, the terms are more than a durability
-    that is one of the appender's levels, or it has to be done in Python.
+    there is no appender for it, the value is no event, the terms are more than a durability
+    that is one of the appender's levels, or Python has to append it.
 
-    A topic of several partitions has a list of appenders, one for each: then an event has to
-    have a key, and is appended by that of the key's partition.
+    A topic of several partitions has a list of appenders, one for each. Then an event needs a key,
+    and goes to the appender of the key's partition.
 
-    Returns once it is durable, if that was requested and it may wait. An appender that is no
-    `Appender` is called with the value, the terms and `may_wait`, and does the same.
+    Returns once it is durable, if that was requested and `may_wait`. An appender may also be a
+    function of Python, called with the value, the terms and `may_wait`.
     """
 
 def append_many_warm(
@@ -556,4 +569,27 @@ def append_many_warm(
     """Append a list of events as one frame, and return what `receipts_of` makes of it.
 
     As `append_warm`; NotImplemented also if there are none, or several partitions.
+    """
+
+def append_on_loop(
+    appenders: dict[str, Any],
+    topic: object,
+    value: object,
+    terms: Any,
+    around: tuple[
+        dict[Any, Any],
+        set[str],
+        Callable[[str], None],
+        Callable[[], Any],
+        Callable[[], None],
+        type[Any],
+    ],
+    /,
+) -> Any:
+    """Append an event as `append_warm` does, without a wait, and return what is to be awaited.
+
+    Around it are: the queues of topics, of which the topic's has None as its `last` unless an
+    append is queued; the topics whose use is noted, and what notes one; what returns None unless
+    a transaction is open; what raises if no loop runs; and the type of what is returned.
+    NotImplemented also if an append is queued or a transaction is open.
     """

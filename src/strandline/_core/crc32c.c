@@ -1,4 +1,4 @@
-/* CRC-32C (Castagnoli), by the processor's instruction where it has one. */
+/* CRC-32C (Castagnoli), by the instruction of the processor if there is one. */
 #include "core.h"
 
 #if defined(__x86_64__)
@@ -13,8 +13,8 @@ static const uint32_t POLYNOMIAL = 0x82f63b78u;
 static uint32_t tables[8][256];
 
 #if defined(__x86_64__)
-/* The instruction has a latency of three: three lanes of a block are computed at once, and
- * joined by what so many zeros do to a checksum. */
+/* The instruction has a latency of three cycles: three parts of a block are computed at once, and
+ * combined with tables of what zeros do to a checksum. */
 enum { LONG_LANE = 2048, SHORT_LANE = 256 };
 typedef uint32_t Zeros[4][256];
 static Zeros long_zeros, short_zeros;
@@ -31,12 +31,12 @@ static void square(uint32_t *squared, const uint32_t *matrix) {
     for (int bit = 0; bit < 32; bit++) squared[bit] = times(matrix, matrix[bit]);
 }
 
-/* Fill in what `length` zeros do; `length` is a power of two. */
+/* Compute what `length` zeros do to a checksum; `length` is a power of two. */
 static void prepare_zeros(Zeros zeros, size_t length) {
     uint32_t one[32], other[32], *power = one, *next = other;
     one[0] = POLYNOMIAL;
     for (int bit = 1; bit < 32; bit++) one[bit] = 1u << (bit - 1);
-    /* This matrix is for one bit; each squaring doubles the length. */
+    /* The matrix for one bit; each squaring doubles the length. */
     for (size_t bits = 1; bits < 8 * length; bits *= 2) {
         square(next, power);
         uint32_t *swapped = power;

@@ -114,7 +114,7 @@ bool is_plain_kind(const byte *text, size_t length) {
 /* Where JSON is written. Nothing calls Python between writing it and copying from it. */
 static Buffer scratch;
 
-/* Set `content` to the text's bytes; false, without an exception, if it is no plain text. */
+/* Set `content` to the UTF-8 of a str; false, without an exception, for anything else. */
 static bool take_plain_text(PyObject *text, const char **content, size_t *length) {
     if (Py_TYPE(text) != &PyUnicode_Type) return false;
     *content = text_utf8(text, length);
@@ -136,7 +136,7 @@ static bool take_time(PyObject *occurred_at, EventParts *parts) {
     return !PyErr_Occurred();
 }
 
-/* The texts of an event are those it was made of. */
+/* Keep the texts of the caller, which then need not be decoded. */
 static Event *with_texts(Event *event, PyObject *kind, PyObject *key) {
     if (event) {
         event->kind_text = new_reference(kind);
@@ -169,7 +169,7 @@ static Event *event_if_plain(const Arguments *given) {
 
 static PyObject *event_stored_as(PyObject *const *stored);
 
-/* Do the same by Python's functions, in the order in which Python does. */
+/* Do the same by the functions of Python, in the order in which Python calls them. */
 static PyObject *event_by_python(const Arguments *given) {
     PyObject *stored[5] = {0}, *event = NULL;
     if (!(stored[0] = call_one(twins.check_kind, given->kind))) goto done;
@@ -206,7 +206,7 @@ static bool set_stored_time(EventParts *parts, PyObject *us) {
     if (!parts->has_occurred_at) return true;
     int is_large;
     parts->occurred_at_us = PyLong_AsLongLongAndOverflow(us, &is_large);
-    /* No time is so far away: this raises CorruptError. */
+    /* Beyond every datetime: this raises CorruptError. */
     if (is_large) Py_XDECREF(call_one(twins.datetime_from_us, us));
     return !PyErr_Occurred();
 }

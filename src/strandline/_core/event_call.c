@@ -1,5 +1,5 @@
-/* How `Event(...)` is called: by the arguments of a caller, with no tuple and no dict made of them
- * where the interpreter lets a type do so. */
+/* How `Event(...)` is called: with the arguments of the caller, without a tuple and a dict of them
+ * where the interpreter supports it. */
 #include "core.h"
 
 static PyObject **argument_named(Arguments *given, PyObject *name) {
@@ -16,7 +16,7 @@ static PyObject **argument_named(Arguments *given, PyObject *name) {
     return NULL;
 }
 
-/* Whether there are no more than two; raises TypeError if there are. */
+/* Whether there are at most two; raises TypeError otherwise. */
 static bool may_be_positions(Py_ssize_t count) {
     if (count > 2)
         PyErr_SetString(PyExc_TypeError, "Event() takes a kind and a payload by position");
@@ -62,7 +62,7 @@ PyObject *event_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
 static PyObject *event_called(PyObject *type, PyObject *const *args, size_t flagged, PyObject *names) {
     (void)type;
     Arguments given = {0};
-    /* The highest bit says something of `args` that does not matter here. */
+    /* The highest bit is PY_VECTORCALL_ARGUMENTS_OFFSET, which does not matter here. */
     Py_ssize_t count = (Py_ssize_t)(flagged & (SIZE_MAX >> 1));
     if (!may_be_positions(count)) return NULL;
     if (count > 0) given.kind = args[0];
@@ -75,10 +75,10 @@ static PyObject *event_called(PyObject *type, PyObject *const *args, size_t flag
 
 typedef PyObject *(*Call)(PyObject *, PyObject *const *, size_t, PyObject *);
 
-/* Return where types keep how they are called; 0 where that is not known.
+/* Return the offset of `tp_vectorcall` in a type; 0 if it is unknown.
  *
- * The stable ABI of 3.11 has no slot for it. Every Python up to 3.13 keeps it in the type, at a
- * place that the type of types names: it is called in the same way. */
+ * The stable ABI of 3.11 has no slot for it. In every Python up to 3.13, types themselves are
+ * called by it, so `tp_vectorcall_offset` of their type, `type`, is the offset. */
 static Py_ssize_t place_of_call(PyTypeObject *of_types, long long type_bytes) {
     enum { NAMED_AT = 7 * sizeof(void *), NEWER = 0x030e0000, HAS_CALL = 1 << 11 };
     Py_ssize_t place;
@@ -100,7 +100,7 @@ bool event_set_call(void) {
     Py_ssize_t place = place_of_call(of_types, type_bytes);
     Call call = event_called, before = NULL;
     if (place) memcpy(&before, (const char *)EventType + place, sizeof before);
-    /* Without it `event_new` is called, as ever. */
+    /* Otherwise `event_new` is called, as for other types. */
     if (place && !before) memcpy((char *)EventType + place, &call, sizeof call);
     return true;
 }

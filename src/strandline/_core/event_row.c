@@ -8,7 +8,7 @@ typedef struct {
     bool has_occurred_at;
 } Row;
 
-/* Read one row; false where it is not as we write it. Keys and headers may be missing. */
+/* Read one row; false if we do not write such rows. Key and headers may be missing. */
 static bool take_row(Unpacking *in, Row *row) {
     *row = (Row){.start = in->at, .headers_length = 2};
     size_t count;

@@ -1,4 +1,4 @@
-/* What an event shows of itself. */
+/* The attributes and methods of an event. */
 #include "core.h"
 
 static void event_dealloc(Event *event) {
@@ -49,7 +49,7 @@ static PyObject *decoded_by(PyObject *decode, PyObject *stored) {
     return value;
 }
 
-/* Keep what was decoded, unless another thread was first while Python decoded. */
+/* Keep the decoded value, unless another thread has stored one while Python decoded. */
 static PyObject *kept(PyObject **place, PyObject *value) {
     if (!value) return NULL;
     if (*place) Py_DECREF(value);
@@ -65,7 +65,7 @@ PyObject *event_payload(Event *event, void *closure) {
     return kept(&event->payload_value, value);
 }
 
-/* Whether this is a dict of text; Python says what is wrong with any other. */
+/* Whether this is a dict of texts; for any other value Python raises the error. */
 static bool is_text_only(PyObject *headers) {
     Py_ssize_t position = 0;
     PyObject *name, *value;

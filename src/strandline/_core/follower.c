@@ -7,7 +7,7 @@
 
 PyTypeObject *FollowerType;
 
-/* More than a reader that keeps up finds at a time, as in following.py. */
+/* More than a reader finds at a time if it keeps up. The same as in following.py. */
 enum { FOLLOWED_BYTES_MAX = 1 << 16 };
 
 typedef struct {
@@ -30,12 +30,12 @@ static PyObject *follower_new(PyTypeObject *type, PyObject *args, PyObject *kwar
     follower->watch = (TailWatch *)new_reference(watch);
     follower->reader = new_reference(reader);
     follower->aim = aim;
-    tail_watch_join(follower->watch);
+    tail_watch_add_follower(follower->watch);
     return (PyObject *)follower;
 }
 
 static void follower_dealloc(Follower *follower) {
-    tail_watch_part(follower->watch);
+    tail_watch_remove_follower(follower->watch);
     Py_DECREF((PyObject *)follower->watch);
     Py_DECREF(follower->reader);
     free_object(follower);

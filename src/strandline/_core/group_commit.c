@@ -10,13 +10,13 @@
 #include <errno.h>
 #include <time.h>
 
-/* How often rounds check that the tail file has not been replaced, as the owner of a partition
- * does. Records written to a replaced tail are lost. */
+/* How often rounds check that the tail file was not replaced, as the owner of a partition does.
+ * Records written to a replaced tail are lost. */
 static const double LOOK_S = 0.01;
 
 /* --- with `mutex` held --- */
 
-/* Whether it was woken in this time. */
+/* Whether it was woken within this time. */
 bool commit_block(GroupCommit *commit, pthread_cond_t *woken, int ms) {
 #ifdef __APPLE__
     struct timespec left = {ms / 1000, (long)(ms % 1000) * 1000000};
@@ -34,7 +34,7 @@ bool commit_block(GroupCommit *commit, pthread_cond_t *woken, int ms) {
 #endif
 }
 
-int64_t commit_let_go(GroupCommit *commit) {
+int64_t commit_unlock(GroupCommit *commit) {
     commit->is_busy = false;
     wake_word_change(&commit->changed[0]);
     wake_word_change(&commit->changed[1]);
@@ -82,7 +82,7 @@ static bool lead(GroupCommit *commit) {
         commit->begun--;
         if (synced.is_sync_lost) commit->error = synced.error;
     }
-    int64_t ended = commit_let_go(commit);
+    int64_t ended = commit_unlock(commit);
     pthread_mutex_unlock(&commit->mutex);
     commit_wake(commit, ended);
     return synced.step == DONE;
@@ -117,7 +117,7 @@ static Waited wait_for_round(GroupCommit *commit, int64_t turn) {
     pthread_mutex_lock(&commit->mutex);
     /* This thread may have been the one that was woken to lead. */
     bool may_lead = !commit->is_busy;
-    int64_t ended = may_lead ? commit_let_go(commit) : 0;
+    int64_t ended = may_lead ? commit_unlock(commit) : 0;
     pthread_mutex_unlock(&commit->mutex);
     if (may_lead) commit_wake(commit, ended);
     return commit_is_ended(commit, turn) ? ENDED : waited;
@@ -135,19 +135,19 @@ static bool raise_mark(PyObject *mark, int64_t epoch) {
     return is_done;
 }
 
-/* Tell Python of rounds that were led here, unless another thread has; false with an exception. */
-static bool tell_rounds(GroupCommit *commit) {
+/* Report rounds that were led here to Python, unless it is done; false with an exception. */
+static bool report_rounds(GroupCommit *commit) {
     pthread_mutex_lock(&commit->mutex);
     int64_t ended = commit->ended, durable = commit->durable, epoch = commit->durable_epoch;
-    bool is_told = commit->told >= ended;
+    bool is_reported = commit->reported >= ended;
     pthread_mutex_unlock(&commit->mutex);
-    if (is_told || !commit->tell) return true;
+    if (is_reported || !commit->report) return true;
     if (!raise_mark(commit->mark, epoch)) return false;
-    PyObject *answer = PyObject_CallFunction(commit->tell, "L", (long long)durable);
+    PyObject *answer = PyObject_CallFunction(commit->report, "L", (long long)durable);
     Py_XDECREF(answer);
     if (!answer) return false;
     pthread_mutex_lock(&commit->mutex);
-    if (commit->told < ended) commit->told = ended;
+    if (commit->reported < ended) commit->reported = ended;
     pthread_mutex_unlock(&commit->mutex);
     return true;
 }
@@ -156,12 +156,12 @@ int commit_wait(GroupCommit *commit, int64_t turn) {
     if (!commit->place || commit->place->io != Py_None) return 0;
     for (;;) {
         Waited waited;
-        /* The interpreter's lock is released: `mutex` guards what is shared, and who leads holds
-         * the lock that `place` is replaced under. */
+        /* The interpreter's lock is released: `mutex` guards the fields, and the leader holds the
+         * lock that is needed to replace `place`. */
         Py_BEGIN_ALLOW_THREADS
         waited = wait_for_round(commit, turn);
         Py_END_ALLOW_THREADS
-        if (!tell_rounds(commit)) return -1;
+        if (!report_rounds(commit)) return -1;
         if (waited != NOT_YET) return waited == ENDED;
         if (PyErr_CheckSignals()) return -1;
     }

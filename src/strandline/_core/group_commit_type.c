@@ -4,7 +4,7 @@
 
 PyTypeObject *GroupCommitType;
 
-/* --- making and ending --- */
+/* --- creating and freeing --- */
 
 static void prepare_locks(GroupCommit *commit) {
     pthread_condattr_t attributes;
@@ -28,7 +28,7 @@ static PyObject *commit_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
 }
 
 static int commit_traverse(GroupCommit *commit, visitproc visit, void *arg) {
-    Py_VISIT(commit->tell);
+    Py_VISIT(commit->report);
     Py_VISIT(commit->mark);
     if (commit->place) {
         Py_VISIT(commit->place->files);
@@ -50,7 +50,7 @@ static int commit_clear(GroupCommit *commit) {
     SyncPlace *place = commit->place;
     commit->place = NULL;
     free_place(place);
-    Py_CLEAR(commit->tell);
+    Py_CLEAR(commit->report);
     Py_CLEAR(commit->mark);
     return 0;
 }
@@ -67,12 +67,12 @@ static void commit_dealloc(GroupCommit *commit) {
 }
 
 static PyObject *commit_follow(GroupCommit *commit, PyObject *args) {
-    PyObject *mark, *tell;
-    if (!PyArg_ParseTuple(args, "OO:follow", &mark, &tell)) return NULL;
+    PyObject *mark, *report;
+    if (!PyArg_ParseTuple(args, "OO:follow", &mark, &report)) return NULL;
     Py_CLEAR(commit->mark);
-    Py_CLEAR(commit->tell);
+    Py_CLEAR(commit->report);
     commit->mark = new_reference(mark);
-    commit->tell = new_reference(tell);
+    commit->report = new_reference(report);
     Py_RETURN_NONE;
 }
 
@@ -129,7 +129,7 @@ static PyObject *commit_acquire(GroupCommit *commit, PyObject *args) {
 static PyObject *commit_release(GroupCommit *commit, PyObject *unused) {
     (void)unused;
     pthread_mutex_lock(&commit->mutex);
-    int64_t ended = commit_let_go(commit);
+    int64_t ended = commit_unlock(commit);
     pthread_mutex_unlock(&commit->mutex);
     commit_wake(commit, ended);
     Py_RETURN_NONE;
@@ -147,7 +147,7 @@ static PyObject *commit_end(GroupCommit *commit, PyObject *unused) {
     (void)unused;
     pthread_mutex_lock(&commit->mutex);
     commit_end_round(commit);
-    commit->told = commit->ended;
+    commit->reported = commit->ended;
     WakeWord *changed = &commit->changed[commit->ended & 1];
     wake_word_change(changed);
     pthread_mutex_unlock(&commit->mutex);
@@ -210,7 +210,7 @@ static PyObject *commit_sync(GroupCommit *commit, PyObject *unused) {
         synced = sync_round(place, known, true);
         if (synced.is_sync_lost) synced.error = EIO;
     } else if (!commit->error && place) {
-        /* The interpreter's lock is released: who holds the lock alone replaces `place`. */
+        /* The interpreter's lock is released: only the holder of the lock replaces `place`. */
         Py_BEGIN_ALLOW_THREADS
         synced = sync_round(place, known, true);
         Py_END_ALLOW_THREADS
@@ -229,7 +229,7 @@ static PyObject *commit_sync(GroupCommit *commit, PyObject *unused) {
     return PyLong_FromLongLong(synced.durable);
 }
 
-/* --- what there is to see --- */
+/* --- state --- */
 
 typedef enum { BEGUN, ENDED_ROUNDS, WAITING } Counted;
 

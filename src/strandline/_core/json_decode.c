@@ -10,7 +10,7 @@ enum { DEPTH_MAX = 200, NAMES = 2048, NAME_BYTES_MAX = 32, NUMBER_BYTES_MAX = 63
 
 /* --- text --- */
 
-/* Short texts that were met before: the names in objects, and kinds. */
+/* A cache of short texts: the names in objects, and kinds. */
 static struct {
     PyObject *text;
     uint32_t hash;
@@ -114,7 +114,7 @@ static PyObject *take_number(Input *in) {
         uint64_t unused = 0;
         if (!take_digits(in, &unused, 0)) return NULL;
     }
-    /* Both are exact, and so the quotient is the nearest. */
+    /* Both are exact, so the quotient is the nearest double. */
     if (!has_exponent && whole + decimals <= DIGITS_MAX && number < 1ull << 53) {
         double value = (double)number / powers[decimals];
         return PyFloat_FromDouble(is_negative ? -value : value);

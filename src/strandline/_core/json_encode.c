@@ -12,7 +12,7 @@
 enum {
     DEPTH_MAX = 128,
     HEADERS_MAX = 8,
-    /* A longer text is Python's: room for it is reserved as if all of it were escaped. */
+    /* Longer texts are left to Python: room is reserved as if every byte were escaped. */
     TEXT_BYTES_MAX = 1 << 20,
     NUMBER_BYTES = 40
 };
@@ -35,7 +35,7 @@ char *json_put_escape(char *to, byte one) {
     return to;
 }
 
-/* Put a byte that does not stand for itself: one that is escaped, or a character of two bytes. */
+/* Write a byte that is not copied as it is: escaped, or as a character of two bytes. */
 static char *put_other(char *to, byte one) {
     if (one < 0x80) return json_put_escape(to, one);
     to[0] = (char)(0xc0 | one >> 6);
@@ -48,7 +48,7 @@ static inline bool is_other(byte one, bool is_latin) {
 }
 
 #if defined(__SSE2__)
-/* Which of sixteen bytes do not stand for themselves, a bit each. */
+/* Which of sixteen bytes are not copied as they are, a bit each. */
 ALWAYS_INLINE unsigned others_of(__m128i sixteen, bool is_latin) {
     const __m128i control = _mm_set1_epi8(0x1f), quote = _mm_set1_epi8('"'),
                   backslash = _mm_set1_epi8('\\');
@@ -59,7 +59,7 @@ ALWAYS_INLINE unsigned others_of(__m128i sixteen, bool is_latin) {
     return (unsigned)_mm_movemask_epi8(is_latin ? _mm_or_si128(others, sixteen) : others);
 }
 
-/* Whether any of sixteen bytes does not stand for itself. */
+/* Whether any of sixteen bytes is not copied as it is. */
 ALWAYS_INLINE bool has_other(uint64_t eight, uint64_t more, bool is_latin) {
     return others_of(_mm_set_epi64x((int64_t)more, (int64_t)eight), is_latin);
 }
@@ -77,7 +77,7 @@ static inline bool has_other(uint64_t eight, uint64_t more, bool is_latin) {
 }
 #endif
 
-/* Fewer than 16: the first and the last of them at once, which may overlap. */
+/* For fewer than 16: copies the first and the last of them at once, which may overlap. */
 ALWAYS_INLINE char *put_few_characters(char *to, const byte *from, size_t length, bool is_latin) {
     if (length >= 8) {
         uint64_t first = read_u64(from), last = read_u64(from + length - 8);
@@ -119,7 +119,7 @@ ALWAYS_INLINE char *put_characters(char *to, const byte *from, size_t length, bo
             length--;
         }
     }
-    /* The last sixteen at once: where all of them are plain, those put already stay as they are. */
+    /* The last sixteen at once, if all are plain: some are written again, with the same bytes. */
     if (length && (size_t)(from - start) + length >= 16) {
         __m128i sixteen = _mm_loadu_si128((const __m128i *)(const void *)(from + length - 16));
         if (LIKELY(!others_of(sixteen, is_latin))) {
@@ -143,7 +143,7 @@ static char *put_latin_characters(char *to, const byte *from, size_t length) {
     return put_characters(to, from, length, true);
 }
 
-/* Append `text` in quotes, between these two where they are not 0. */
+/* Append `text` in quotes, between `before` and `after` where these are not 0. */
 ALWAYS_INLINE bool put_quoted(Buffer *out, char before, PyObject *text, char after) {
     size_t length;
     bool is_latin;
@@ -207,9 +207,9 @@ static bool put_int(Buffer *out, PyObject *value) {
     return true;
 }
 
-/* Write a number with at most six decimals; false if it has more. Both are exact: a whole
- * number below 2^53, divided by a power of ten, is rounded as its decimal text would be. The
- * whole number is the nearest: below 10^15 a product is wrong by less than half. */
+/* Write a number with at most six decimals; false if it has more. This is exact: an integer below
+ * 2^53, divided by a power of ten, is rounded as its decimal text would be. The integer is the
+ * nearest one: below 10^15 the error of a product is less than a half. */
 static bool put_few_decimals(Buffer *out, double value) {
     enum { DECIMALS = 6, POWER = 1000000 };
     double magnitude = fabs(value);
@@ -239,7 +239,7 @@ static bool put_float(Buffer *out, double value) {
         return false;
     }
     size_t length = strlen(shortest);
-    /* An exponent is written in another way than Python's. */
+    /* The format of exponents differs from that of `encode_exact`. */
     bool is_same = !memchr(shortest, 'e', length);
     if (is_same) is_same = buffer_put(out, shortest, length);
     PyMem_Free(shortest);

@@ -1,17 +1,17 @@
-/* Events out of JSON, as the bodies of requests have them.
+/* Decodes events from JSON, as the bodies of requests have them.
  *
- * The payload of an event is stored as `encode_exact` writes what msgspec decodes of it. Here it
- * is written from text to text: without spaces, with no more escapes than it needs. Each function
- * returns false for whatever Python has to look at.
+ * The payload of an event is stored as `encode_exact` writes what msgspec decodes. Here the text is
+ * converted directly: spaces and needless escapes are left out. Each function returns false for
+ * what Python has to handle.
  */
 #include "json_input.h"
 
 enum {
     COPY_DEPTH_MAX = 32,
-    /* Each name of an object is compared with all before it. */
+    /* Each name of an object is compared with all previous ones. */
     NAMES_MAX = 64,
     HEADERS_MAX = 8,
-    /* A number of no more digits is the shortest text of its nearest double. */
+    /* With at most so many digits, a decimal is the shortest text of its nearest double. */
     EXACT_DIGITS_MAX = 15,
     BODY_BYTES_MAX = 1 << 20
 };
@@ -42,7 +42,7 @@ static bool copy_text(Input *in, Buffer *out) {
     }
 }
 
-/* Copy a number without an exponent, which no writer would give one. */
+/* Copy a number that has no exponent, and that `encode_exact` writes without one. */
 static bool copy_number(Input *in, Buffer *out) {
     const byte *start = in->at, *first = start + (*start == '-');
     uint64_t number = 0;
@@ -65,7 +65,7 @@ static bool copy_number(Input *in, Buffer *out) {
 
 static bool copy_value(Input *in, Buffer *out);
 
-/* Whether the last of these names is another than those before it. */
+/* Whether the last of these names differs from all others. */
 static bool is_new_name(const Run *names, size_t count, const char *text) {
     const Run *last = &names[count - 1];
     for (const Run *name = names; name < last; name++)
@@ -134,7 +134,7 @@ typedef struct {
     Run name, text; /* With their quotes. */
 } HeaderRuns;
 
-/* How a name is ordered to another: less than 0, 0 or more, as by UTF-8. */
+/* Compare two names by their UTF-8: less than 0, 0 or more. */
 static int order_of(const char *text, Run one, Run other) {
     size_t common = one.length < other.length ? one.length : other.length;
     int order = memcmp(text + one.at, text + other.at, common - 1);
@@ -176,7 +176,7 @@ static bool take_headers(Input *in, Buffer *out, HeaderRuns *sorted, size_t *cou
 }
 
 static bool put_run(Buffer *out, Run run) {
-    /* First, as it may move what is copied. */
+    /* Reserve first: it may move the bytes that are copied. */
     return buffer_reserve(out, run.length) && buffer_put(out, out->bytes + run.at, run.length);
 }
 
@@ -215,7 +215,7 @@ static int take_field_name(Input *in) {
     return take_word(in, "occurred_at\"") ? OCCURRED_AT : 0;
 }
 
-/* Take a text for what it says. */
+/* Take a string, unescaped. */
 static bool take_meaning(Input *in, Buffer *out, Run *run) {
     size_t start = out->length;
     skip_space(in);
@@ -247,7 +247,7 @@ static bool take_field(Input *in, Buffer *out, Fields *fields) {
         fields->payload = (Run){(uint32_t)start, (uint32_t)(out->length - start)};
         return true;
     case HEADERS: return copy_headers(in, out, &fields->headers);
-    /* Any other time than none is Python's. */
+    /* A time is left to Python. */
     default: return take_null(in);
     }
 }
@@ -261,7 +261,7 @@ static bool take_fields(Input *in, Buffer *out, Fields *fields) {
     return is_plain_kind((const byte *)out->bytes + fields->kind.at, fields->kind.length);
 }
 
-/* Return the event that comes next; NULL, perhaps without an exception, for whatever else. */
+/* Return the next event; NULL, perhaps without an exception, for anything else. */
 static PyObject *take_event(Input *in, Buffer *out) {
     Fields fields = {0};
     out->length = 0;
@@ -288,7 +288,7 @@ static bool add_event(PyObject *events, PyObject *event) {
     return is_added;
 }
 
-/* Add the events of the whole text, one or an array of them. */
+/* Add the events of the whole text: a single one, or an array. */
 static bool take_events(Input *in, Buffer *out, PyObject *events, Py_ssize_t count_max) {
     bool is_array = take_mark(in, '[');
     if (!is_array || !take_mark(in, ']')) {

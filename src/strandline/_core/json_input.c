@@ -1,4 +1,4 @@
-/* What the readers of JSON share: where they are in a text, and its smallest parts. */
+/* What the readers of JSON share: the position in a text, and its tokens. */
 #include "json_input.h"
 #if defined(__SSE2__)
 #include <emmintrin.h>
@@ -10,7 +10,7 @@ static int hex_value(byte digit) {
     return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
 }
 
-/* Take four hexadecimal digits; false also for halves of pairs, which are Python's. */
+/* Take four hexadecimal digits; false also for surrogates, which are left to Python. */
 static bool take_code(Input *in, uint32_t *code) {
     *code = 0;
     if (in->end - in->at < 4) return false;

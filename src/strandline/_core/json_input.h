@@ -1,10 +1,10 @@
-/* What the readers of JSON share: where they are in a text, and its smallest parts. */
+/* What the readers of JSON share: the position in a text, and its tokens. */
 #ifndef STRANDLINE_JSON_INPUT_H
 #define STRANDLINE_JSON_INPUT_H
 
 #include "core.h"
 
-/* More digits than these are Python's. */
+/* Numbers with more digits are left to Python. */
 enum { DIGITS_MAX = 18 };
 
 typedef struct {
@@ -14,13 +14,13 @@ typedef struct {
 
 /* Return the first byte that ends a run of plain characters; whether all were ASCII. */
 const byte *json_plain_run(const byte *at, const byte *end, bool *is_ascii);
-/* Take what is behind a backslash, at most six bytes, and put what it means, at most three;
- * false also for halves of pairs, which are Python's. */
+/* Take the escape behind a backslash, at most five bytes, and write its character, at most three;
+ * false also for surrogates, which are left to Python. */
 bool json_take_escape(Input *in, char **to);
 
 static inline bool is_digit(const Input *in) { return in->at < in->end && *in->at >= '0' && *in->at <= '9'; }
 
-/* Take digits into `number`, which stays right up to DIGITS_MAX of them in all. */
+/* Append digits to `number`, which is exact up to DIGITS_MAX of them in all. */
 static inline int take_digits(Input *in, uint64_t *number, int before) {
     int count = 0;
     for (; is_digit(in); in->at++, count++)

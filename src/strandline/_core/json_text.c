@@ -1,10 +1,10 @@
-/* JSON that stays text: whether it is JSON, and what a quoted text says. */
+/* JSON that is not decoded: whether it is valid, and the content of its strings. */
 #include "json_input.h"
 
-/* Less than any payload may have. */
+/* Lower than the depth that a payload may have. */
 enum { PLAIN_DEPTH_MAX = 100 };
 
-/* Pass over a text, behind its opening quote, and add what it says to `to`, if that is given. */
+/* Skip a string, behind its opening quote, and append its content to `to`, if that is given. */
 static bool pass_text(Input *in, Buffer *to) {
     for (;;) {
         bool is_ascii;
@@ -24,7 +24,7 @@ const byte *json_take_text(const byte *text, const byte *end, Buffer *to) {
     return text < end && *in.at++ == '"' && pass_text(&in, to) ? in.at : NULL;
 }
 
-/* Pass over a number that surely is one and not too large, whatever comes after its point. */
+/* Skip a number; false if it may be invalid or out of range. */
 static bool pass_number(Input *in) {
     uint64_t unused = 0;
     bool is_negative = *in->at == '-';
@@ -45,7 +45,7 @@ static bool pass_number(Input *in) {
 
 static bool pass_value(Input *in);
 
-/* Pass over the rest of an object or array, behind its opening bracket. */
+/* Skip the rest of an object or array, behind its opening bracket. */
 static bool pass_container(Input *in, bool is_object) {
     char closing = is_object ? '}' : ']';
     if (in->depth >= PLAIN_DEPTH_MAX) return false;

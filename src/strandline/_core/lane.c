@@ -16,21 +16,21 @@
 PyTypeObject *LaneType;
 
 enum {
-    /* A longer write lets other threads run. */
+    /* A longer write releases the interpreter's lock. */
     SHORT_WRITE_BYTES = 64 * 1024,
     /* A longer frame is not kept for readers. */
     KEPT_BYTES_MAX = 8 * 1024,
-    /* After this many bytes the system is asked to begin writing them to disk. */
+    /* After so many bytes the system is requested to begin writing them to disk. */
     WRITEBACK_BYTES = 4 << 20,
-    /* From here on, no zeros are written ahead. */
+    /* For frames of this size no zeros are written ahead. */
     LARGE_BYTES = 128 * 1024
 };
 static PyObject *lane_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
-    PyObject *io, *clock, *fenced, *let_lock_go;
+    PyObject *io, *clock, *fenced, *close_lock;
     long long segment_bytes, ahead_bytes;
     int is_exclusive, may_map;
     (void)kwargs;
-    if (!PyArg_ParseTuple(args, "OOOOLLpp:Lane", &io, &clock, &fenced, &let_lock_go,
+    if (!PyArg_ParseTuple(args, "OOOOLLpp:Lane", &io, &clock, &fenced, &close_lock,
                           &segment_bytes, &ahead_bytes, &is_exclusive, &may_map))
         return NULL;
     Lane *lane = (Lane *)PyType_GenericAlloc(type, 0);
@@ -38,7 +38,7 @@ static PyObject *lane_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) 
     lane->io = new_reference(io);
     lane->clock = new_reference(clock);
     lane->fenced = new_reference(fenced);
-    lane->let_lock_go = new_reference(let_lock_go);
+    lane->close_lock = new_reference(close_lock);
     lane->files = new_reference(Py_None);
     lane->segment_bytes = segment_bytes;
     lane->ahead_bytes = ahead_bytes;
@@ -53,7 +53,7 @@ static int lane_traverse(Lane *lane, visitproc visit, void *arg) {
     Py_VISIT(lane->io);
     Py_VISIT(lane->clock);
     Py_VISIT(lane->fenced);
-    Py_VISIT(lane->let_lock_go);
+    Py_VISIT(lane->close_lock);
     Py_VISIT(lane->files);
     Py_VISIT((PyObject *)lane->watch);
     Py_VISIT(Py_TYPE(lane));
@@ -66,7 +66,7 @@ static int lane_clear(Lane *lane) {
     Py_CLEAR(lane->io);
     Py_CLEAR(lane->clock);
     Py_CLEAR(lane->fenced);
-    Py_CLEAR(lane->let_lock_go);
+    Py_CLEAR(lane->close_lock);
     Py_CLEAR(lane->files);
     Py_CLEAR(lane->watch);
     return 0;
@@ -83,7 +83,7 @@ static void lane_dealloc(Lane *lane) {
     Py_DECREF(type);
 }
 
-/* --- handing over --- */
+/* --- handing over the head --- */
 
 /* See core.pyi for what is given. */
 static PyObject *lane_arm(Lane *lane, PyObject *args) {
@@ -230,7 +230,7 @@ static bool write_frame(Lane *lane, size_t size, uint32_t count, int64_t now, in
         lane->head.position += (int64_t)size;
         lane->head.last_us = now;
         lane->head.size_bytes += size_bytes;
-        is_written = lane_tell_end(lane);
+        is_written = lane_publish_end(lane);
     }
     if (is_written) {
         lane->is_broken = false;
@@ -238,8 +238,9 @@ static bool write_frame(Lane *lane, size_t size, uint32_t count, int64_t now, in
         lane->frame_at = lane->head.position - (int64_t)size;
         lane->frame.length = size;
         int64_t end = lane->head.position;
-        if (UNLIKELY(end / WRITEBACK_BYTES != lane->frame_at / WRITEBACK_BYTES))
-            lane_start_writeback(lane, lane->frame_at / WRITEBACK_BYTES * WRITEBACK_BYTES, end);
+        int64_t begun = lane->frame_at / WRITEBACK_BYTES * WRITEBACK_BYTES;
+        if (UNLIKELY(end - begun >= WRITEBACK_BYTES && lane->io == Py_None))
+            begin_writeback(lane->segment_fd, begun, end - begun);
     } else {
         lane->is_armed = false;
     }

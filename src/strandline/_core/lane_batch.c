@@ -1,7 +1,7 @@
 /* Appends of several events as one frame: of rows, or of columns. */
 #include "lane.h"
 
-/* How large the rows of events are, and how large these count; false if one is Python's. */
+/* Compute the sizes of rows and of events; false if one is left to Python. */
 static bool measure(PyObject *events, Py_ssize_t count, int64_t bytes_max, size_t *rows,
                     int64_t *size_bytes) {
     *rows = 0;

@@ -74,7 +74,7 @@ static Step enter_shared(Lane *lane) {
     return PyErr_Occurred() ? FAILED : LEFT;
 }
 
-/* Whether to keep the lock that a lease has for one more append. */
+/* Whether to keep the lock of a lease for the next append. */
 static bool may_keep(Lane *lane) {
     double had_s = lane->now - lane->leased_at;
     if (had_s < SHARE_S) return true;

@@ -1,5 +1,5 @@
-/* A lane's calls of the system, or of the `io` and `clock` that it was given: the same calls in
- * the same order. */
+/* The system calls of a lane, or the same calls, in the same order, of the `io` and `clock` that it
+ * was given. */
 #include "lane.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -9,13 +9,13 @@
 #include <time.h>
 #include <unistd.h>
 
-/* How long a lane tries to take a lock that another process has: first without a pause, then
- * with pauses. Then, how long a process that has just released it lets another one take it. */
+/* How long a lane tries to take a lock that another process holds: first without pauses, then with
+ * them. And how long a process that has released it on request waits for the other to take it. */
 static const double WAIT_S = 0.005, GIVE_WAY_S = 0.00005;
 enum { SPINS = 16, PAUSE_US = 20 };
 /* How often a lane checks that the lock file is in its place. */
 static const double LOOK_S = 0.01;
-/* How many zeros are written ahead at least. */
+/* How many zeros are written ahead, at least. */
 enum { STEP_MIN_BYTES = 64 * 1024 };
 
 /* Whether a call succeeded; its result is not needed. */
@@ -96,31 +96,6 @@ bool lane_reserve(Lane *lane, int64_t end) {
 #endif
 }
 
-/* Only a hint: what cannot be begun now is done by the sync, which also says what has failed. The
- * interpreter's lock is released: a call of the system, on a descriptor that the caller holds. */
-static void begin_writeback(int fd, int64_t from, int64_t length) {
-#ifdef __linux__
-    Py_BEGIN_ALLOW_THREADS
-    sync_file_range(fd, from, length, SYNC_FILE_RANGE_WRITE);
-    Py_END_ALLOW_THREADS
-#else
-    (void)fd, (void)from, (void)length;
-#endif
-}
-
-void lane_start_writeback(Lane *lane, int64_t from, int64_t to) {
-    if (lane->io == Py_None) begin_writeback(lane->segment_fd, from, to - from);
-}
-
-PyObject *start_writeback(PyObject *module, PyObject *args) {
-    (void)module;
-    int fd;
-    long long from, length;
-    if (!PyArg_ParseTuple(args, "iLL", &fd, &from, &length)) return NULL;
-    begin_writeback(fd, from, length);
-    Py_RETURN_NONE;
-}
-
 bool lane_pread(Lane *lane, int fd, char *data, size_t length, int64_t at) {
     /* 0xff for the part that the file lacks: an invalid slot, which is not a missing fence. */
     memset(data, 0xff, length);
@@ -164,7 +139,7 @@ void lane_unlock(Lane *lane) {
             PyErr_Fetch(&own[0], &own[1], &own[2]);
         PyErr_Clear();
         lane->is_armed = false;
-        if (!is_done(PyObject_CallFunctionObjArgs(lane->let_lock_go, NULL))) PyErr_Clear();
+        if (!is_done(PyObject_CallFunctionObjArgs(lane->close_lock, NULL))) PyErr_Clear();
         if (own[0] && !type) {
             type = own[0];
             value = own[1];
@@ -196,7 +171,7 @@ bool lane_wait_for_lock(Lane *lane) {
         else usleep(PAUSE_US);
         if (!is_giving_way) {
             is_locked = flock(fd, LOCK_EX | LOCK_NB) == 0;
-            /* Again each time: who takes the lock takes this back. */
+            /* Again each time: a process that takes the lock clears it. */
             if (!is_locked) __atomic_store_n(lane_wanted(lane), 1, __ATOMIC_SEQ_CST);
         }
         lane->now = monotonic_s();
@@ -206,7 +181,7 @@ bool lane_wait_for_lock(Lane *lane) {
 }
 
 bool lane_lock_in_place(Lane *lane, bool *is_in_place) {
-    /* A process that replaces the lock fences the tail, which every append looks at. */
+    /* A process that replaces the lock file fences the tail, which every append checks. */
     *is_in_place = true;
     if (lane->map && lane->now < lane->look_at) return true;
     if (UNLIKELY(lane->io != Py_None)) {
@@ -216,7 +191,7 @@ bool lane_lock_in_place(Lane *lane, bool *is_in_place) {
         Py_XDECREF(identity);
         *is_in_place = is_known && device == lane->lock_device && inode == lane->lock_inode;
         if (is_known || !PyErr_ExceptionMatches(PyExc_OSError)) return is_known;
-        PyErr_Clear(); /* Not there: Python says what that means. */
+        PyErr_Clear(); /* It is missing: left to Python. */
         return true;
     }
     struct stat found;

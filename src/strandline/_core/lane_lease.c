@@ -1,9 +1,9 @@
 /* Leases: the lock of a shared partition, kept from one append to the next. See design 0121.
  *
- * A lane that keeps its lock gives it up when another process asks for it, when it has had it
- * for long, and when Python enters the partition. A thread of this file gives up what no
- * append has used for a while, since none may ever come. It calls no Python, and `mutex` is
- * never held while anything waits for the interpreter's lock.
+ * A lane that keeps its lock releases it when another process requests it, after a maximum time,
+ * and when Python enters the partition. A thread of this file releases locks that no append has
+ * used for a while, since no further append may come. It calls no Python, and no thread waits for
+ * the interpreter's lock while it holds `mutex`.
  */
 #include "lane.h"
 #include <errno.h>
@@ -14,19 +14,19 @@
 #include <time.h>
 #include <unistd.h>
 
-/* How often the thread looks: a lease that was not used between two looks ends. After so many
- * looks at none it blocks until there is one. */
+/* How often the thread checks: a lease that was not used between two checks ends. After so many
+ * checks without a lease it blocks until one begins. */
 enum { LOOK_NS = 1000000, LOOKS_MAX = 20 };
-/* What a lease is. USED: an append has it, and no other thread may end it. */
+/* The state of a lease. USED: an append uses it, and no other thread may end it. */
 enum { ENDED, KEPT, USED };
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t has_begun = PTHREAD_COND_INITIALIZER;
-/* From here on guarded by `mutex`: those that have not ended, and what the thread is at. */
+/* From here on guarded by `mutex`: the leases that have not ended, and the thread's state. */
 static Lease *leases;
-static bool has_thread, is_asleep, is_watching_forks;
+static bool has_thread, is_blocked, is_watching_forks;
 
-/* Take it off the list, with `mutex` held. */
+/* Remove it from the list, with `mutex` held. */
 static void forget(Lease *lease) {
     Lease **at = &leases;
     while (*at != lease) at = &(*at)->next;
@@ -39,7 +39,7 @@ static void release(Lease *lease) {
     forget(lease);
 }
 
-/* End those that are kept and for which this holds. */
+/* End the kept leases for which `is_due` holds. */
 static void end_those(bool (*is_due)(Lease *, const void *), const void *about) {
     for (Lease *lease = leases, *next; lease; lease = next) {
         int kept = KEPT;
@@ -70,15 +70,15 @@ static void *end_idle(void *unused) {
         pthread_mutex_lock(&mutex);
         end_those(is_idle, NULL);
         if (leases) looks = 0;
-        is_asleep = looks > LOOKS_MAX;
-        while (is_asleep) pthread_cond_wait(&has_begun, &mutex);
+        is_blocked = looks > LOOKS_MAX;
+        while (is_blocked) pthread_cond_wait(&has_begun, &mutex);
         pthread_mutex_unlock(&mutex);
         nanosleep(&pause, NULL);
     }
     return unused;
 }
 
-/* --- forks: a child has neither the thread nor any lock --- */
+/* --- forks: a child has neither the thread nor the locks --- */
 
 static void before_fork(void) { pthread_mutex_lock(&mutex); }
 static void after_fork(void) { pthread_mutex_unlock(&mutex); }
@@ -88,38 +88,44 @@ static void after_fork_in_child(void) {
         leases->state = ENDED;
         forget(leases); /* The lock is the parent's. */
     }
-    has_thread = is_asleep = false;
+    has_thread = is_blocked = false;
     pthread_cond_init(&has_begun, NULL);
     pthread_mutex_init(&mutex, NULL);
 }
 
-/* Have the thread, with `mutex` held; it takes no signals, which are for the interpreter's. */
-static bool start_thread(void) {
-    if (!is_watching_forks && pthread_atfork(before_fork, after_fork, after_fork_in_child))
-        return false;
-    is_watching_forks = true;
+bool start_thread(void *(*run)(void *)) {
     sigset_t all, before;
     pthread_t thread;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    has_thread = !pthread_create(&thread, NULL, end_idle, NULL);
+    bool is_started = !pthread_create(&thread, NULL, run, NULL);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return has_thread && !pthread_detach(thread);
+    if (is_started) pthread_detach(thread);
+    return is_started;
+}
+
+/* With `mutex` held. */
+static bool have_thread(void) {
+    if (!is_watching_forks && pthread_atfork(before_fork, after_fork, after_fork_in_child))
+        return false;
+    is_watching_forks = true;
+    if (!has_thread) has_thread = start_thread(end_idle);
+    return has_thread;
 }
 
 /* --- for the lane that has it --- */
 
 bool lease_begin(Lease *lease, int lock_fd, uint64_t device, uint64_t inode) {
-    /* A descriptor of its own: the other may be closed by who collects garbage. */
+    /* A duplicate: garbage collection may close the other descriptor. */
     int fd = fcntl(lock_fd, F_DUPFD_CLOEXEC, 0);
     if (fd < 0) return false;
     pthread_mutex_lock(&mutex);
-    bool may_begin = has_thread || start_thread();
+    bool may_begin = have_thread();
     if (may_begin) {
         *lease = (Lease){.state = USED, .fd = fd, .device = device, .inode = inode, .next = leases};
         leases = lease;
-        if (is_asleep) pthread_cond_signal(&has_begun);
-        is_asleep = false;
+        if (is_blocked) pthread_cond_signal(&has_begun);
+        is_blocked = false;
     }
     pthread_mutex_unlock(&mutex);
     if (!may_begin) close(fd);

@@ -1,9 +1,9 @@
-/* The tail: where the partition ends now, for every process that looks. */
+/* The tail: publishes where the partition ends to all processes. */
 #include "lane.h"
 #include <errno.h>
 
-/* How long after a write of a mapped tail the ends that follow are only stored: a watcher of
- * the file is notified of writes alone, and looks again this much later (watching.py). */
+/* For this long after a write of a mapped tail, further ends are only stored in memory: watchers of
+ * the file are notified of writes, and look again after this time (watching.py). */
 static const double TOUCH_S = 0.0002;
 
 enum { IS_FAILED_AT = DURABLE_AT + 6, DURABLE_NEXT_AT = DURABLE_AT + 20 };
@@ -18,7 +18,7 @@ static bool is_fenced(const char *fence) {
     return memcmp(fence, none, FENCE_BYTES) != 0;
 }
 
-/* Take over how far it is durable; false if a sync has failed, or the slot is being written. */
+/* Read the durable mark; false if a sync has failed, or the slot is being written. */
 static bool take_durable(Lane *lane, const char *tail) {
     const char *slot = tail + DURABLE_AT;
     if (!memcmp(slot, lane->durable_slot, DURABLE_BYTES)) return true;
@@ -75,12 +75,12 @@ void lane_keep_map(Lane *lane) {
 
 bool lane_read_tail(Lane *lane, char *tail) {
     if (!lane->map) return lane_pread(lane, lane->tail_fd, tail, TAIL_BYTES, 0);
-    /* If it is lost, these are zeros, which no slot is. */
+    /* If it is lost, these are zeros, which are no valid slot. */
     memcpy(tail, lane->map->page, TAIL_BYTES);
     return true;
 }
 
-/* Put the end into the tail. Readers verify it, so that its bytes may come in any order. */
+/* Store the end in the tail. Readers verify its checksum, so bytes may arrive in any order. */
 static bool put_end(Lane *lane, const char *slot) {
     double now;
     lane->has_touched = true;
@@ -89,17 +89,17 @@ static bool put_end(Lane *lane, const char *slot) {
         lane->touch_at = lane->now + TOUCH_S;
         return lane_pwrite(lane, lane->tail_fd, slot, END_BYTES, 0);
     }
-    /* After the frame, for those who read the end and then the frame. */
+    /* The frame has to be visible before the end that leads to it. */
     __atomic_thread_fence(__ATOMIC_RELEASE);
     memcpy(lane->map->page, slot, END_BYTES);
     if (!clock_monotonic(lane->clock, &now)) return false;
     lane->has_touched = now >= lane->touch_at;
     if (LIKELY(!lane->has_touched)) return true;
-    /* It came later than watchers look again: the process was stopped meanwhile. */
+    /* The process was stopped until after the second look of watchers: notify them again. */
     return lane_pwrite(lane, lane->tail_fd, slot, END_BYTES, 0);
 }
 
-/* Read the fence, after the end is there for all: who fences reads the end afterwards. */
+/* Read the fence after the end is visible: a process that fences reads the end afterwards. */
 static bool get_fence(Lane *lane, char *fence) {
     if (!lane->map) return lane_pread(lane, lane->tail_fd, fence, FENCE_BYTES, FENCE_AT);
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
@@ -110,7 +110,7 @@ static bool get_fence(Lane *lane, char *fence) {
     return false;
 }
 
-bool lane_tell_end(Lane *lane) {
+bool lane_publish_end(Lane *lane) {
     char *slot = lane->end, fence[FENCE_BYTES];
     write_i64(slot + POSITION_AT, lane->head.position);
     write_i64(slot + NEXT_AT, lane->head.next);
@@ -122,7 +122,7 @@ bool lane_tell_end(Lane *lane) {
     if (!put_end(lane, slot)) return false;
     if (!get_fence(lane, fence)) return false;
     if (LIKELY(!is_fenced(fence))) {
-        if (lane->watch) tail_watch_tell(lane->watch, slot, lane->tail_seed, lane->has_touched);
+        if (lane->watch) tail_watch_announce(lane->watch, slot, lane->tail_seed, lane->has_touched);
         return true;
     }
     PyObject *error = PyObject_CallFunctionObjArgs(lane->fenced, NULL);

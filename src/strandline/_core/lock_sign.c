@@ -1,7 +1,7 @@
-/* Whether the file of a lock is in its place, and who signed it last.
+/* Whether a lock file was not replaced, and still has the signature of this process.
  *
- * SQLite calls this in the midst of a statement, see design 0020. No bytecode of Python runs
- * in between, so that no interrupt can come there, where SQLite would swallow it.
+ * SQLite calls this within a statement, see design 0020. No Python bytecode runs, so no interrupt
+ * can arrive there, where SQLite would swallow it.
  */
 #include "core.h"
 #include <sys/stat.h>
@@ -9,19 +9,19 @@
 
 enum { SIGNATURE_BYTES = 16 };
 
-/* What to look at, as Python packs it once: then no call has to take arguments apart. */
+/* The arguments, which Python packs once, so that a call need not parse them. */
 typedef struct {
     int64_t fd;
     uint64_t device, inode;
     int64_t at;
     char signature[SIGNATURE_BYTES];
-    char path[]; /* To a zero. */
+    char path[]; /* Ends with a zero. */
 } Sign;
 
 /* `is_signed(sign)`; see core.pyi.
  *
- * It keeps the interpreter's lock: both calls find what they need in memory, and to give the
- * lock away would cost more than they do where other threads run.
+ * It keeps the interpreter's lock: both system calls are served from memory, and cost less than
+ * releasing the lock does when other threads run.
  */
 PyObject *is_signed(PyObject *module, PyObject *packed) {
     (void)module;

@@ -18,7 +18,7 @@ static PyObject *bind(PyObject *module, PyObject *args, PyObject *kwargs) {
         return NULL;
     PyObject **all = (PyObject **)&given;
     for (size_t index = 0; index < sizeof given / sizeof *all; index++) Py_INCREF(all[index]);
-    /* What was bound before may be in use: it is kept for good. */
+    /* Functions that were bound before may be in use: they are never released. */
     twins = given;
     Py_RETURN_NONE;
 }
@@ -96,6 +96,7 @@ static PyMethodDef functions[] = {
     {"header_columns", header_columns, METH_VARARGS, NULL},
     {"append_warm", (PyCFunction)(void *)append_warm, METH_FASTCALL, NULL},
     {"append_many_warm", (PyCFunction)(void *)append_many_warm, METH_FASTCALL, NULL},
+    {"append_on_loop", (PyCFunction)(void *)append_on_loop, METH_FASTCALL, NULL},
     {"split_request", split_request, METH_O, NULL},
     {"events_of_json", events_of_json, METH_VARARGS, NULL},
     {"crc32c", checksum, METH_VARARGS, NULL},
@@ -130,6 +131,7 @@ static bool add_types(PyObject *module) {
                  {"Follower", &follower_spec, &FollowerType},
                  {"GroupCommit", &group_commit_spec, &GroupCommitType},
                  {"ReceiptFields", &receipt_spec, &ReceiptFieldsType},
+                 {"AsyncReceiptFields", &async_receipt_spec, &AsyncReceiptFieldsType},
                  {"Appender", &appender_spec, &AppenderType}};
     for (size_t index = 0; index < sizeof types / sizeof *types; index++) {
         PyObject *type = PyType_FromSpec(types[index].spec);
@@ -150,7 +152,7 @@ PyMODINIT_FUNC PyInit_core(void) {
     if (!module) return NULL;
     crc32c_prepare();
     utf8_prepare();
-    if (!text_prepare() || !appender_prepare() || !add_types(module) || !event_set_call()
+    if (!text_prepare() || !appender_prepare() || !async_receipt_prepare() || !add_types(module) || !event_set_call()
         || PyModule_AddIntConstant(module, "INTERFACE", CORE_INTERFACE)) {
         Py_DECREF(module);
         return NULL;

@@ -1,4 +1,4 @@
-/* The few shapes of MessagePack that a row has. */
+/* The few types of MessagePack that a row has. */
 #include "core.h"
 
 static char *put_big_endian(char *at, uint64_t value, int width) {
@@ -72,7 +72,7 @@ bool msgpack_take_array(Unpacking *in, size_t *count) {
     return true;
 }
 
-/* `tag` is of a length in one byte; those in two and four bytes have the next two tags. */
+/* `tag` is that of a length in one byte; the next two are for lengths in two and four bytes. */
 static bool take_run(Unpacking *in, byte tag, const byte **content, size_t *length) {
     if (!left(in) || *in->at < tag || *in->at > tag + 2) return false;
     size_t width = (size_t)1 << (*in->at++ - tag);

@@ -12,7 +12,7 @@ PyTypeObject *ReaderType;
 
 enum {
     CHUNK_BYTES = 256 * 1024,
-    /* A longer read lets other threads run. */
+    /* A longer read releases the interpreter's lock. */
     SHORT_READ_BYTES = 64 * 1024
 };
 
@@ -62,7 +62,7 @@ static bool keep_error(Reader *reader) {
     return true;
 }
 
-/* Both read `wanted` bytes from `skip` bytes behind the position on, to the same place in memory. */
+/* This and the next read `wanted` bytes from `position + skip` to `content + skip`. */
 static ssize_t read_by_seam(Reader *reader, size_t skip, size_t wanted) {
     PyObject *bytes = PyObject_CallMethod(reader->io, "pread", "inL", reader->fd, (Py_ssize_t)wanted,
                                           reader->position + (long long)skip);
@@ -75,7 +75,7 @@ static ssize_t read_by_seam(Reader *reader, size_t skip, size_t wanted) {
     return got;
 }
 
-/* Without the interpreter's lock if `wanted` is much. */
+/* Releases the interpreter's lock if `wanted` is large. */
 static ssize_t read_by_system(Reader *reader, size_t skip, size_t wanted) {
     ssize_t got;
     char *to = reader->content + skip;
@@ -94,8 +94,8 @@ static ssize_t read_by_system(Reader *reader, size_t skip, size_t wanted) {
 
 /* Return `length` bytes from `position` on; NULL if there are fewer, or with an error.
  *
- * What was read already is kept. Behind a long frame the head of the next is read with it, so
- * that the next read has just as much as that one takes. */
+ * Bytes that were read before are kept. A read of a long frame includes the head of the next one,
+ * so that the next read can take just that frame. */
 static const char *bytes_ahead(Reader *reader, size_t length) {
     int64_t skip = reader->position - reader->content_at;
     size_t kept = skip >= 0 && (uint64_t)skip < reader->length ? reader->length - (size_t)skip : 0;

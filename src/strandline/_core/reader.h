@@ -1,4 +1,4 @@
-/* A reader of the frames of one segment, as its files share it. */
+/* A reader of the frames of one segment. See reader.c and reader_columns.c. */
 #ifndef STRANDLINE_READER_H
 #define STRANDLINE_READER_H
 
@@ -7,7 +7,7 @@
 typedef struct {
     PyObject_HEAD
     PyObject *file;  /* Keeps the descriptor open. */
-    PyObject *io;    /* Reads in place of the system; None for the system itself. */
+    PyObject *io;    /* None for calls of the system; another Io in tests. */
     PyObject *topic, *partition;
     PyObject *error; /* The OSError that ended it, or None. */
     int fd;
@@ -15,7 +15,7 @@ typedef struct {
     /* The next frame begins at `position` with offset `base`; frames end at `end`. Records
      * before `stop` are wanted; no frame is begun at or behind `pause`. */
     long long position, base, end, stop, pause;
-    /* How large records may count that are still made, but for the first of all. */
+    /* The size that further records may have together; the first may have any. */
     long long bytes_left;
     int is_first;
     char is_full; /* The next record was too large for what was left. */
@@ -31,10 +31,10 @@ typedef struct {
     Unpacking rows;
     Columns columns;
 
-    struct Gathering *gathering; /* Its memory is used again; NULL until then. */
+    struct Gathering *gathering; /* Reused by each call of `columns`; NULL before the first. */
 } Reader;
 
-/* A frame whose checksum is right, and that has no flags. */
+/* A frame with a valid checksum and no flags. */
 typedef struct {
     const char *body;
     uint32_t length, count;
@@ -42,9 +42,9 @@ typedef struct {
     int64_t timestamp_us;
 } VerifiedFrame;
 
-/* Look at the next frame; false at the end, before one that is Python's, or with an error. */
+/* Verify the next frame; false at the end, before one that Python has to read, or with an error. */
 bool reader_look(Reader *reader, VerifiedFrame *frame);
-/* Go on behind a frame that was looked at. */
+/* Advance past a frame that was verified. */
 void reader_pass(Reader *reader, const VerifiedFrame *frame);
 
 /* --- reader_columns.c --- */

@@ -1,4 +1,4 @@
-/* Columns of many frames at once: those that are wanted, the rows of each frame behind the last. */
+/* Selected columns of many frames, joined. */
 #include "reader.h"
 
 /* The bits of `wanted`: the texts, when an event occurred, and when it was appended. */
@@ -16,7 +16,7 @@ typedef struct Gathering {
     size_t rows;
 } Gathering;
 
-/* What to do with each buffer of a column. */
+/* Call `act` with each buffer. */
 static void for_each_buffer(Gathering *all, void (*act)(Buffer *)) {
     for (int which = 0; which < GATHERED_COLUMNS; which++) {
         act(&all->columns[which].bits);
@@ -41,8 +41,8 @@ static uint32_t text_bytes(const Columns *columns, int column) {
     return read_u32(offsets + 4 * (size_t)columns->count) - read_u32(offsets);
 }
 
-/* Whether the frame can be taken: otherwise nothing of it is. */
-static bool is_taken(const Gathering *all, const Columns *columns) {
+/* Whether the columns of a frame can be added. */
+static bool can_take(const Gathering *all, const Columns *columns) {
     for (int column = 0; column < TEXT_COLUMNS; column++) {
         if (!is_wanted(all, column)) continue;
         size_t before = all->columns[column].content.length;
@@ -56,7 +56,7 @@ static bool take_bits(GatheredColumn *column, const char *bits, size_t before, u
     if (!bits && !column->bits.length) return true;
     size_t length = (before + count + 7) / 8, more = length - column->bits.length;
     if (!buffer_reserve(&column->bits, more)) return false;
-    /* Each row has a value unless it is said otherwise. */
+    /* All rows have a value, except those that are cleared below. */
     memset(column->bits.bytes + column->bits.length, 0xff, more);
     column->bits.length = length;
     for (uint32_t row = 0; bits && row < count; row++) {
@@ -103,7 +103,7 @@ static bool take_frame(Gathering *all, const Columns *columns, int64_t timestamp
     return true;
 }
 
-/* --- many of them --- */
+/* --- many frames --- */
 
 /* False with an exception. */
 static bool gather(Reader *reader, Gathering *all, size_t rows_max, int64_t pause) {
@@ -111,7 +111,7 @@ static bool gather(Reader *reader, Gathering *all, size_t rows_max, int64_t paus
     Columns columns;
     while (all->rows < rows_max && reader->position < pause && reader_look(reader, &frame)) {
         if (frame.kind != FRAME_COLUMNS || !columns_find(&columns, frame.body, frame.length, frame.count)
-            || !is_taken(all, &columns))
+            || !can_take(all, &columns))
             break;
         if (!take_frame(all, &columns, frame.timestamp_us)) {
             PyErr_NoMemory();
@@ -132,7 +132,7 @@ static PyObject *copy_of(const Buffer *buffer, PyObject *allocate) {
     bool is_copied = alone && PyArg_ParseTuple(alone, "w*", &view);
     if (is_copied) {
         if (view.len != (Py_ssize_t)buffer->length) {
-            PyErr_SetString(PyExc_ValueError, "this memory is not as large as it was asked for");
+            PyErr_SetString(PyExc_ValueError, "the allocated memory does not have the requested size");
             is_copied = false;
         } else if (buffer->length) {
             memcpy(view.buf, buffer->bytes, buffer->length);
@@ -168,7 +168,7 @@ static PyObject *list_of(const Gathering *all, PyObject *allocate) {
     return list;
 }
 
-/* Have the memory, empty; NULL with an exception. */
+/* Return the reader's buffers, emptied; NULL with an exception. */
 static Gathering *emptied(Reader *reader) {
     if (!reader->gathering) reader->gathering = calloc(1, sizeof *reader->gathering);
     if (!reader->gathering) {

@@ -1,7 +1,7 @@
-/* ReceiptFields: what a receipt is made of; strandline.Receipt adds what it does.
+/* ReceiptFields: the fields of a receipt; strandline.Receipt adds the methods.
  *
- * The receipt of a warm append (appender.c) knows where the record went, and has its outcome
- * made by Python when something else is asked for.
+ * The receipt of a warm append (appender.c) knows the offset of the record. Its outcome is created
+ * by Python when more than that is requested.
  */
 #include "receipt.h"
 
@@ -11,7 +11,7 @@ static PyObject *receipt_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
     PyObject *outcome, *partition, *level, *durability_max, *offered;
     long long index = 0;
     if (kwargs) {
-        PyErr_SetString(PyExc_TypeError, "the parts of a receipt have no names");
+        PyErr_SetString(PyExc_TypeError, "Receipt() takes no keyword arguments");
         return NULL;
     }
     if (!PyArg_ParseTuple(args, "OOOOO|L:Receipt", &outcome, &partition, &level, &durability_max,
@@ -73,7 +73,7 @@ static PyObject *receipt_outcome(ReceiptFields *receipt, void *closure) {
                                                (long long)receipt->epoch, (long long)receipt->turn,
                                                placement_of(receipt));
         if (!made) return NULL;
-        /* Python ran: another thread may have been first. */
+        /* Python ran: another thread may have set it. */
         if (receipt->outcome) Py_DECREF(made);
         else receipt->outcome = made;
     }
@@ -86,17 +86,23 @@ static PyObject *receipt_placement(ReceiptFields *receipt, PyObject *unused) {
     return PyObject_CallMethod(receipt->outcome ? receipt->outcome : Py_None, "result", NULL);
 }
 
+bool receipt_is_at_level(const ReceiptFields *receipt) {
+    return receipt->make_outcome
+        && (!receipt->commit || commit_is_ended(receipt->commit, receipt->turn));
+}
+
 static PyObject *receipt_is_reached(ReceiptFields *receipt, void *closure) {
     (void)closure;
-    bool is_reached = receipt->make_outcome
-        && (!receipt->commit || commit_is_ended(receipt->commit, receipt->turn));
-    return PyBool_FromLong(is_reached);
+    return PyBool_FromLong(receipt_is_at_level(receipt));
+}
+
+PyObject *receipt_round(ReceiptFields *receipt) {
+    return PyObject_CallFunction(receipt->round_on_loop, "L", (long long)receipt->turn);
 }
 
 static PyObject *receipt_next_round(ReceiptFields *receipt, PyObject *unused) {
     (void)unused;
-    if (!receipt->commit) Py_RETURN_NONE;
-    return PyObject_CallFunction(receipt->round_on_loop, "L", (long long)receipt->turn);
+    return receipt->commit ? receipt_round(receipt) : new_reference(Py_None);
 }
 
 static PyMemberDef members[] = {

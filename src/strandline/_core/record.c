@@ -27,13 +27,13 @@ PyObject *record_of(PyObject *topic, PyObject *partition, int64_t offset, int64_
     return (PyObject *)record;
 }
 
-/* --- of events that are kept in memory --- */
+/* --- copies of events, for the memory store --- */
 
 /* Return a copy of the event at this place; NULL with an exception where there is none. */
 static PyObject *copy_at(PyObject *events, Py_ssize_t index) {
     PyObject *event = PyList_GetItem(events, index);
     if (event && Py_TYPE(event) == EventType) return (PyObject *)event_copy((Event *)event);
-    if (event) PyErr_SetString(PyExc_TypeError, "a list of events is copied");
+    if (event) PyErr_SetString(PyExc_TypeError, "expected a list of events");
     return NULL;
 }
 

@@ -1,6 +1,6 @@
-/* The rows of a database that events, or drafts of them, become, each with its checksum.
+/* The rows of a database for events, or for drafts of them, each with its checksum.
  *
- * What SqliteDelta does with `_content` and `record_crc`, for all of an append at once.
+ * Does what SqliteDelta does with `_content` and `record_crc`, for a whole append at once.
  */
 #include "core.h"
 
@@ -20,7 +20,7 @@ typedef struct {
     Py_ssize_t length; /* -1 if there is none. */
 } Part;
 
-/* The bytes of a text, or of None; false where Python has to look at it. */
+/* The bytes of a text, or of None; false if Python has to check it. */
 static bool take_text(PyObject *text, Part *part) {
     *part = (Part){"", -1};
     if (text == Py_None) return true;
@@ -63,7 +63,7 @@ static uint32_t checksum(const Common *common, const Part parts[5], int64_t occu
     return crc;
 }
 
-/* What a row is made of besides what is common. The objects are new references, or NULL. */
+/* The fields of one row that are not common. The objects are new references, or NULL. */
 typedef struct {
     PyObject *key, *kind, *time, *size;
     PyObject *value, *headers; /* Of a draft, whose parts are in them. */
@@ -71,7 +71,7 @@ typedef struct {
     int64_t occurred_at_us, size_bytes;
 } Content;
 
-/* Take what a draft says; false, without an exception, where Python has to. */
+/* Read a draft; false, without an exception, if Python has to. */
 static bool take_draft(PyObject *draft, Content *content) {
     PyObject *body = PyTuple_Size(draft) == DRAFT_FIELDS ? PyTuple_GetItem(draft, 1) : NULL;
     if (!body || PyTuple_Size(body) != BODY_FIELDS) return PyErr_Clear(), false;
@@ -92,7 +92,7 @@ static Part part_of(const Event *event, Run run) {
     return (Part){event->row + run.at, (Py_ssize_t)run.length};
 }
 
-/* Take what an event says; false with an exception where there is no memory. */
+/* Read an event; false with an exception if there is no memory. */
 static bool take_event(Event *event, Content *content) {
     content->parts[0] = event->has_key ? part_of(event, event->key) : (Part){"", -1};
     content->parts[2] = part_of(event, event->kind);
@@ -117,8 +117,8 @@ static void release(Content *content) {
     Py_XDECREF(content->size);
 }
 
-/* A part as what `sqlite3` binds as it is: for any other type, bytes and None among them, it
- * first looks for an adapter, which takes longer than to copy a few hundred bytes. */
+/* A part as a bytearray, which `sqlite3` binds directly. For bytes it first looks for an adapter,
+ * which takes longer than copying a few hundred bytes. */
 static PyObject *blob_of(const Part *part) {
     if (part->length < 0) return new_reference(Py_None);
     return PyByteArray_FromStringAndSize(part->content, part->length);
@@ -152,7 +152,7 @@ static PyObject *row_of(const Common *common, Content *content) {
     return row;
 }
 
-/* Return the row of an event or a draft; NULL, perhaps without an exception: then it is Python's. */
+/* Return the row of an event or a draft; NULL without an exception if Python has to make it. */
 static PyObject *row_for(const Common *common, PyObject *value) {
     Content content = {0};
     bool is_event = Py_TYPE(value) == EventType;
@@ -201,7 +201,7 @@ PyObject *record_row(PyObject *module, PyObject *args) {
                           &id_length, &common.partition, &place, &offset, &common.now))
         return NULL;
     if (id_length != TOPIC_ID_BYTES || !take_number(common.now, &common.now_us)) {
-        PyErr_SetString(PyExc_ValueError, "a topic id of 16 bytes, and a time");
+        PyErr_SetString(PyExc_ValueError, "expected a topic id of 16 bytes, and a time of 64 bits");
         return NULL;
     }
     common.place = place;

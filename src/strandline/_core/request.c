@@ -1,4 +1,4 @@
-/* A request of HTTP/1.1 that has come as a whole: its head, and its body. */
+/* Splits a complete request of HTTP/1.1 into its head and its body. */
 #include "core.h"
 
 static const char END_OF_HEAD[] = "\r\n\r\n";
@@ -6,14 +6,14 @@ static const char END_OF_HEAD[] = "\r\n\r\n";
 static const char LENGTH[] = "ength: ";
 enum { END_BYTES = 4, LENGTH_BYTES = 7, DIGITS_MAX = 9 };
 
-/* Where the digits of the length begin, which the last such header has; 0 if there is none. */
+/* Where the digits of the last Content-Length begin; 0 if there is none. */
 static size_t find_length(const char *head, size_t size) {
     for (size_t at = size; at >= LENGTH_BYTES; at--)
         if (!memcmp(head + at - LENGTH_BYTES, LENGTH, LENGTH_BYTES)) return at;
     return 0;
 }
 
-/* How many digits at `text` say `length` as it is written; 0 if they say something else. */
+/* How many digits at `text` are `length` in plain decimal; 0 if they are something else. */
 static size_t digits_of(const char *text, size_t left, size_t length) {
     size_t count = 0, said = 0;
     while (count < left && count < DIGITS_MAX && text[count] >= '0' && text[count] <= '9')

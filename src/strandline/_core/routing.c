@@ -23,7 +23,7 @@ uint32_t event_partition(const Event *event, uint32_t partitions) {
     return (hash & 0x7fffffff) % partitions;
 }
 
-/* How many events go to each partition, which one each goes to, and the lists of both. */
+/* The partition of each event, how many events each partition gets, and its lists. */
 typedef struct {
     uint32_t *numbers, *counts;
     PyObject **indices, **events; /* By partition; borrowed from `routed`, or NULL. */
@@ -44,7 +44,7 @@ static void routes_close(Routes *routes) {
     free(routes->events);
 }
 
-/* Have lists for what goes to a partition; false with an exception. */
+/* Create the lists of a partition; false with an exception. */
 static bool open_partition(Routes *routes, PyObject *routed, uint32_t number) {
     Py_ssize_t count = (Py_ssize_t)routes->counts[number];
     PyObject *indices = PyList_New(count), *events = PyList_New(count);
@@ -70,7 +70,7 @@ static bool add_to(Routes *routes, PyObject *routed, Py_ssize_t index, PyObject 
         && !PyList_SetItem(routes->events[number], at, new_reference(event));
 }
 
-/* The events are checked: each has a key. */
+/* The caller has checked that each event has a key. */
 static PyObject *routed_by_key(PyObject *events, Py_ssize_t count, uint32_t partitions) {
     Routes routes;
     PyObject *routed = PyDict_New();

@@ -1,9 +1,8 @@
-/* The loop that asyncio runs in a thread, without asking the system.
+/* The running event loop of a thread, without a system call.
  *
- * Up to 3.11 Python makes a system call with each question for the running loop, in case that the
- * process is the child of a fork. What it keeps in the thread meanwhile is an object of its own for
- * each run of a loop: as long as that is the one that was there when Python answered, so is the
- * loop. */
+ * Up to 3.11 `asyncio.get_running_loop` calls getpid() each time, to detect a fork. While a loop
+ * runs, the thread's state holds an object that is created for that run. As long as it is the
+ * object that was there when Python was asked, the loop is the same. */
 #include "core.h"
 #include <pthread.h>
 
@@ -15,15 +14,16 @@ static PyObject *run_of_thread(void) {
     return kept ? PyDict_GetItem(kept, run_name) : NULL;
 }
 
-/* In a child no loop runs. What was known belongs to the parent, and is not released here, where
- * Python may not be used. */
+/* In a child no loop runs. The references are the parent's; they are not released, because Python
+ * must not be called here. */
 static void forget_in_child(void) { known_run = known_loop = NULL; }
+
+bool is_loop_known(void) { return known_run && run_of_thread() == known_run; }
 
 PyObject *running_loop(PyObject *module, PyObject *unused) {
     (void)module;
     (void)unused;
-    PyObject *run = known_run ? run_of_thread() : NULL;
-    return new_reference(run && run == known_run ? known_loop : Py_None);
+    return new_reference(is_loop_known() ? known_loop : Py_None);
 }
 
 PyObject *know_running_loop(PyObject *module, PyObject *loop) {

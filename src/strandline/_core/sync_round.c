@@ -1,5 +1,5 @@
-/* One sync of a partition: what Syncing does where nothing but frames was written since the
- * last one. The same calls in the same order; all that is other is left to Python. */
+/* One sync of a partition: what Syncing does if only frames were written since the last one. The
+ * same calls in the same order; everything else is left to Python. */
 #include "group_commit.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Where the fields are: of the end, and of the durable mark. */
+/* The positions of fields in the end, and in the durable mark. */
 enum {
     SEGMENT_AT = 28,
     MARK_FAILED_AT = 6,
@@ -30,7 +30,7 @@ static bool is_done(PyObject *result) {
     return result != NULL;
 }
 
-/* DONE if the path leads to the tail; LEFT if not, or if that is unknown. */
+/* DONE if the tail file was not replaced; LEFT if it was, or if that is unknown. */
 static Step look_at_path(const SyncPlace *place) {
     if (UNLIKELY(place->io != Py_None)) {
         unsigned long long device = 0, inode = 0;
@@ -49,7 +49,7 @@ static Step look_at_path(const SyncPlace *place) {
 }
 
 static Step read_tail(const SyncPlace *place, char *tail) {
-    /* What the file does not have is no slot, and not a fence that is missing. */
+    /* 0xff for the part that the file lacks: an invalid slot, which is not a missing fence. */
     memset(tail, 0xff, TAIL_BYTES);
     if (UNLIKELY(place->io != Py_None)) {
         PyObject *bytes = PyObject_CallMethod(place->io, "pread", "iii", place->tail_fd, TAIL_BYTES, 0);
@@ -64,7 +64,7 @@ static Step read_tail(const SyncPlace *place, char *tail) {
     return pread(place->tail_fd, tail, TAIL_BYTES, 0) >= 0 ? DONE : LEFT;
 }
 
-/* 0, or what the sync has failed with. */
+/* 0, or the errno of a failed sync. */
 static int sync_segment(const SyncPlace *place) {
     int failed;
 #ifdef __APPLE__
@@ -114,14 +114,14 @@ static Step write_mark(const SyncPlace *place, const char *mark) {
     return pwrite(place->tail_fd, mark, DURABLE_BYTES, DURABLE_AT) == DURABLE_BYTES ? DONE : LEFT;
 }
 
-/* --- what is in the tail --- */
+/* --- the content of the tail --- */
 
 static bool is_sealed(const SyncPlace *place, const char *slot, size_t length) {
     return !memcmp(slot + 4, "\xf5T", 2)
         && read_u32(slot) == crc32c(place->tail_seed, slot + 4, length - 4);
 }
 
-/* Read the tail, again if a writer was in the middle of it. */
+/* Read the tail; read it again if a writer was in the middle of a write. */
 static Step read_whole_tail(const SyncPlace *place, char *tail) {
     Step step = read_tail(place, tail);
     for (int tries = 1; tries < READ_TRIES && step == DONE; tries++) {
@@ -131,7 +131,7 @@ static Step read_whole_tail(const SyncPlace *place, char *tail) {
     return step;
 }
 
-/* Whether the epoch goes on, in the same segment. */
+/* Whether the epoch and the segment are still the same, and there is no fence. */
 static bool is_same(const SyncPlace *place, const char *tail) {
     static const char no_fence[FENCE_BYTES];
     return is_sealed(place, tail, END_BYTES) && !memcmp(tail + SAME_AT, place->same, SAME_BYTES)
@@ -150,8 +150,8 @@ static void make_mark(const SyncPlace *place, const char *end, char *mark) {
     write_u32(mark, crc32c(place->tail_seed, mark + 4, DURABLE_BYTES - 4));
 }
 
-/* Write how far it is durable, unless the tail says as much already. */
-static Step tell_durable(const SyncPlace *place, const char *mark, bool is_locked) {
+/* Write the durable mark, unless the tail has one that is as far. */
+static Step write_durable(const SyncPlace *place, const char *mark, bool is_locked) {
     char tail[TAIL_BYTES];
     Step step = read_whole_tail(place, tail);
     if (step != DONE) return step;
@@ -161,7 +161,7 @@ static Step tell_durable(const SyncPlace *place, const char *mark, bool is_locke
     if (is_locked && (!is_known || read_i64(known + MARK_NEXT_AT) < read_i64(mark + MARK_NEXT_AT)))
         step = write_mark(place, mark);
     if (step != DONE) return step;
-    /* Otherwise it is unknown what was covered. */
+    /* If it is not, what the sync covered is unknown. */
     return is_same(place, tail) ? DONE : LEFT;
 }
 
@@ -185,7 +185,7 @@ Synced sync_round(const SyncPlace *place, int64_t known, bool looks) {
     }
     bool is_locked = false;
     step = try_lock(place, &is_locked);
-    if (step == DONE) step = tell_durable(place, mark, is_locked);
+    if (step == DONE) step = write_durable(place, mark, is_locked);
     if (is_locked) step = unlock(place, step);
     if (step != DONE) return step == LEFT ? left : raised;
     return synced;

@@ -1,9 +1,8 @@
-/* Tail files in shared memory: a store there is seen by every process, without a system call.
+/* Tail files in shared memory: every process sees a store, without a system call.
  *
- * A file that was truncated, or a disk that has no block for a page, turns an access into
- * SIGBUS. The handler puts an empty page of this process in the place of one of ours, so that
- * the access ends, and notes that the tail is lost. An append that has accessed it looks at
- * that note before it believes anything.
+ * An access to a truncated file, or to a page without a block on disk, raises SIGBUS. If the page
+ * is one of ours, the handler maps an empty page of this process in its place, so that the access
+ * succeeds, and sets `is_lost`. An append checks that before it relies on what it has read.
  */
 #include "lane.h"
 #include <errno.h>
@@ -13,11 +12,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* All that there ever were: the handler may walk through them at any moment, so none is
- * freed. One whose page is NULL is used again. */
+/* All that were ever opened: the handler may traverse them at any moment, so none is freed. One
+ * whose page is NULL is reused. */
 static TailMap *maps;
 static size_t page_bytes;
-/* What was there before the handler, and whether a signal was passed on to it. */
+/* The handler that was installed before, and whether a signal was passed on to it. */
 static struct sigaction before;
 static volatile sig_atomic_t has_passed_on;
 
@@ -29,11 +28,11 @@ static TailMap *map_with(const char *address) {
     return NULL;
 }
 
-/* Leave a signal that is not about a tail to what was there before. An access that failed is
- * repeated when the handler returns, and fails for that; what was sent is sent again. */
+/* Pass a signal that is not about a tail on to the handler that was installed before: a failed
+ * access is repeated when this handler returns; a signal that was sent is raised again. */
 static void pass_on(int number, const siginfo_t *info) {
     struct sigaction usual = {.sa_handler = SIG_DFL};
-    /* A second time: what was there has put our handler back, and expects the process to end. */
+    /* The second time: that handler has restored ours, and expects the process to end. */
     sigaction(number, has_passed_on ? &usual : &before, NULL);
     has_passed_on = 1;
     if (info->si_code <= 0) raise(number);
@@ -62,7 +61,7 @@ void tail_map_guard(void) {
     sigaction(SIGBUS, &own, NULL);
 }
 
-/* Have blocks for the whole tail, so that no store needs one. */
+/* Allocate blocks for the whole tail, so that a store needs none. */
 static bool has_space(int fd) {
     struct stat found;
     if (fstat(fd, &found) || found.st_size < TAIL_BYTES) return false;

@@ -21,11 +21,11 @@ enum {
     /* How many tails of a process may have notices: a user has 128 inotify instances by default. */
     NOTICES_MAX = 8,
     NOTICES_BYTES = 4096,
-    LOOKS_MAX = 50 /* How often a tail is read that is being written. */
+    LOOKS_MAX = 50 /* How often a tail is read again that is being written. */
 };
-/* How often it is checked that the tail is in its place. */
+/* How often it is checked that the tail file was not replaced. */
 static const double PLACE_S = 0.01;
-/* How many have notices; guarded by the interpreter's lock. */
+/* How many watches have notices; guarded by the interpreter's lock. */
 static int notices_open;
 
 /* --- looking, with `mutex` held --- */
@@ -35,7 +35,7 @@ static bool has_fence(const char *tail) {
     return memcmp(tail + FENCE_AT, none, FENCE_BYTES) != 0;
 }
 
-/* Read the tail; false where it cannot be read whole. */
+/* Read the tail; false if it is fenced, or cannot be read whole. */
 static bool read_whole(const TailWatch *watch, char *tail) {
     for (int tries = 0; tries < LOOKS_MAX; tries++) {
         if (pread(watch->tail_fd, tail, TAIL_BYTES, 0) != TAIL_BYTES || has_fence(tail)) return false;
@@ -45,7 +45,7 @@ static bool read_whole(const TailWatch *watch, char *tail) {
     return false;
 }
 
-/* Looked at now and then, as the owner of a partition does. */
+/* Whether the tail file was not replaced; checked every PLACE_S, as by an owner. */
 static bool is_in_place(TailWatch *watch) {
     double now = monotonic_s();
     if (now < watch->place_at) return true;
@@ -55,7 +55,7 @@ static bool is_in_place(TailWatch *watch) {
         && (uint64_t)found.st_ino == watch->inode;
 }
 
-/* Take over where the partition ends; false if there is more to see than that. */
+/* Take the new end of the partition; false if anything else has changed. */
 static bool take_end(TailWatch *watch, const char *slot) {
     if (memcmp(slot + SAME_AT, watch->same, SAME_BYTES)
         || memcmp(slot + LOW_AT, watch->low, LOW_BYTES) || read_i64(slot + NEXT_AT) < watch->end)
@@ -66,18 +66,18 @@ static bool take_end(TailWatch *watch, const char *slot) {
     return true;
 }
 
-static void ring(int bell);
+static void signal_fd(int wake_fd);
 
-static void ring_loops(TailWatch *watch, int but) {
+static void wake_loops(TailWatch *watch, int but) {
     for (int each = 0; each < LOOPS_MAX; each++)
-        if (each != but && watch->loop_bells[each] >= 0) ring(watch->loop_bells[each]);
+        if (each != but && watch->loop_wake_fds[each] >= 0) signal_fd(watch->loop_wake_fds[each]);
 }
 
 void tail_wake_all(TailWatch *watch, bool has_notice, int loop) {
     pthread_cond_broadcast(&watch->changed);
     if (has_notice) return;
-    if (watch->has_leader) ring(watch->bell);
-    ring_loops(watch, loop);
+    if (watch->has_leader) signal_fd(watch->wake_fd);
+    wake_loops(watch, loop);
 }
 
 void tail_look(TailWatch *watch, int loop) {
@@ -94,8 +94,8 @@ void tail_look(TailWatch *watch, int loop) {
 void tail_close_notices(TailWatch *watch) {
     if (watch->notices < 0) return;
     close(watch->notices);
-    close(watch->bell);
-    watch->notices = watch->bell = watch->number = -1;
+    close(watch->wake_fd);
+    watch->notices = watch->wake_fd = watch->number = -1;
     notices_open--;
 }
 
@@ -103,9 +103,9 @@ static bool open_notices(TailWatch *watch) {
     if (watch->notices >= 0) return true;
     if (notices_open >= NOTICES_MAX) return false;
     watch->notices = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
-    watch->bell = watch->notices < 0 ? -1 : eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    watch->wake_fd = watch->notices < 0 ? -1 : eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     notices_open++;
-    if (watch->bell >= 0) return true;
+    if (watch->wake_fd >= 0) return true;
     if (watch->notices >= 0) close(watch->notices);
     watch->notices = -1;
     notices_open--;
@@ -122,10 +122,10 @@ bool tail_begin_notices(TailWatch *watch, const char *path) {
     return number >= 0;
 }
 
-static void ring(int bell) {
+static void signal_fd(int wake_fd) {
     const uint64_t once = 1;
-    /* It fails only if the bell is set already. */
-    if (write(bell, &once, sizeof once) < 0) return;
+    /* It fails only if the counter is at its maximum, so that the descriptor is readable. */
+    if (write(wake_fd, &once, sizeof once) < 0) return;
 }
 
 bool tail_drain(int fd) {
@@ -139,32 +139,32 @@ bool tail_take_notices(TailWatch *watch) {
     ssize_t length = read(watch->notices, content, sizeof content);
     for (ssize_t at = 0; at < length; at += (ssize_t)(sizeof notice + notice.len)) {
         memcpy(&notice, content + at, sizeof notice);
-        /* Not only written: it may have been moved, removed or replaced. */
+        /* More than a write: it may have been moved, removed or replaced. */
         if (notice.mask != IN_MODIFY) watch->place_at = 0;
     }
     return length > 0;
 }
 
-int tail_new_bell(void) { return eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC); }
+int tail_new_wake_fd(void) { return eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC); }
 
-/* Block for a notice, or until then, and look; whether a signal came. Lets go of `mutex`. */
+/* Block for a notice, or until then, and look; whether a signal came. Releases `mutex`. */
 static bool lead(TailWatch *watch, double until) {
     if (watch->again_at && watch->again_at < until) until = watch->again_at;
     double left_s = until - monotonic_s();
     if (left_s < 0) left_s = 0;
     struct timespec left = {(time_t)left_s, (long)((left_s - (double)(time_t)left_s) * 1e9)};
-    struct pollfd each[2] = {{watch->notices, POLLIN, 0}, {watch->bell, POLLIN, 0}};
+    struct pollfd each[2] = {{watch->notices, POLLIN, 0}, {watch->wake_fd, POLLIN, 0}};
     watch->has_leader = true;
     pthread_mutex_unlock(&watch->mutex);
     int ready = ppoll(each, 2, &left, NULL);
     bool is_signal = ready < 0;
     pthread_mutex_lock(&watch->mutex);
     watch->has_leader = false;
-    if (ready > 0 && each[1].revents) tail_drain(watch->bell);
+    if (ready > 0 && each[1].revents) tail_drain(watch->wake_fd);
     double now = monotonic_s();
     if (ready > 0 && each[0].revents) {
         /* Loops wait for the same notices. */
-        if (tail_take_notices(watch)) ring_loops(watch, -1);
+        if (tail_take_notices(watch)) wake_loops(watch, -1);
         watch->again_at = now + TOUCH_S;
         tail_look(watch, -1);
     } else if (watch->again_at && now >= watch->again_at) {
@@ -179,8 +179,8 @@ bool tail_begin_notices(TailWatch *watch, const char *path) {
     (void)watch, (void)path, (void)notices_open;
     return false;
 }
-static void ring(int bell) { (void)bell; }
-int tail_new_bell(void) { return -1; }
+static void signal_fd(int wake_fd) { (void)wake_fd; }
+int tail_new_wake_fd(void) { return -1; }
 bool tail_drain(int fd) { return (void)fd, false; }
 bool tail_take_notices(TailWatch *watch) { return (void)watch, false; }
 static bool lead(TailWatch *watch, double until) {
@@ -192,7 +192,7 @@ static bool lead(TailWatch *watch, double until) {
 
 /* --- waiting --- */
 
-/* Block until woken, for so long or until it is time to look for signals. */
+/* Block until woken, until the deadline, or until signals have to be checked. */
 static void block(TailWatch *watch, double until) {
     double slice = monotonic_s() + SIGNALS_MS / 1e3;
     if (slice < until) until = slice;
@@ -200,7 +200,7 @@ static void block(TailWatch *watch, double until) {
     pthread_cond_timedwait(&watch->changed, &watch->mutex, &then);
 }
 
-/* What there is without a wait; TIME_UP if nothing is. */
+/* The present state; TIME_UP if there is nothing new. */
 static Waited present(TailWatch *watch, int64_t aim, int64_t next, int64_t *end, int64_t *position) {
     if (watch->aim != aim || watch->is_odd || watch->notices < 0) return ODD;
     if (watch->end <= next) return TIME_UP;
@@ -255,11 +255,11 @@ void tail_watch_wake(TailWatch *watch, bool *is_woken) {
     pthread_mutex_lock(&watch->mutex);
     *is_woken = true;
     pthread_cond_broadcast(&watch->changed);
-    if (watch->has_leader) ring(watch->bell);
+    if (watch->has_leader) signal_fd(watch->wake_fd);
     pthread_mutex_unlock(&watch->mutex);
 }
 
-void tail_watch_tell(TailWatch *watch, const char *slot, uint32_t seed, bool has_notice) {
+void tail_watch_announce(TailWatch *watch, const char *slot, uint32_t seed, bool has_notice) {
     if (!__atomic_load_n(&watch->waiting, __ATOMIC_RELAXED)
         && !__atomic_load_n(&watch->loops, __ATOMIC_RELAXED))
         return;

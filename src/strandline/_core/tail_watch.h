@@ -14,54 +14,55 @@ struct TailWatch {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     /* From here on guarded by `mutex`. */
-    int notices, bell; /* Descriptors of inotify and of an eventfd; -1 while there are none. */
-    int loop_bells[LOOPS_MAX]; /* Of event loops that wait, too; -1 for none. */
+    int notices;                  /* Descriptor of inotify; -1 while there is none. */
+    int wake_fd;                  /* An eventfd that wakes the leader; -1 as well. */
+    int loop_wake_fds[LOOPS_MAX]; /* An eventfd for each event loop that waits; -1 for none. */
     int followers;     /* How many there are; guarded by the interpreter's lock. */
     int number;        /* Of the watch in `notices`. */
     int tail_fd;
     char *path;
     uint64_t device, inode;
     uint32_t seed;
-    char same[SAME_BYTES], low[LOW_BYTES]; /* What stays while nothing but frames is written. */
+    char same[SAME_BYTES], low[LOW_BYTES]; /* Unchanged while only frames are written. */
     char end_slot[END_BYTES]; /* As it was seen last. */
     int64_t aim;              /* How often it was aimed. */
     int64_t end, position;    /* Where the partition ends, as far as it is known. */
-    double again_at;          /* When to look once more without a notice; 0 for not at all. */
-    double place_at;          /* From when on the tail's place is looked at again. */
+    double again_at;          /* When to look again without a notice; 0 for never. */
+    double place_at;          /* From then on it is checked that the file was not replaced. */
     int waiting, loops;       /* Read by appends without the mutex. */
-    bool has_leader;          /* A thread blocks for notices, on behalf of all. */
-    bool is_odd;              /* There is something in the tail that Python has to look at. */
+    bool has_leader;          /* A thread blocks for notices, for all threads. */
+    bool is_odd;              /* The tail has a change that Python has to handle. */
 };
 
-/* How long writers only store ends after they have written one: lane_tail.c. */
+/* After a write of an end, writers only store further ones for this long: lane_tail.c. */
 static const double TOUCH_S = 0.0002;
 
-/* --- for who holds `mutex` --- */
+/* --- with `mutex` held --- */
 
 /* Look, and wake all if anything has changed; `loop` is the one that looks, or -1. */
 void tail_look(TailWatch *watch, int loop);
-/* Wake all but one loop; threads only, where those who wait for notices have one. */
+/* Wake all but one loop; with `has_notice` only threads: the leader and loops get the notice. */
 void tail_wake_all(TailWatch *watch, bool has_notice, int loop);
-/* Have notices of this file; those of the one before end. */
+/* Watch this file, and no longer the one before. */
 bool tail_begin_notices(TailWatch *watch, const char *path);
 void tail_close_notices(TailWatch *watch);
-/* Take the notices, if there are any: the look that follows sees what they were about. */
+/* Drain the notices; whether there were any. The caller looks at the tail afterwards. */
 bool tail_take_notices(TailWatch *watch);
 bool tail_drain(int fd);
-int tail_new_bell(void);
+int tail_new_wake_fd(void);
 
-/* What came of a wait. */
+/* The outcome of a wait. */
 typedef enum { GROWN, WOKEN, TIME_UP, SIGNALS, ODD } Waited;
 
 /* Wait until the partition of `aim` ends behind `next`; then its end is in `end` and `position`.
- * SIGNALS: look for signals, and wait again. Called without the interpreter's lock. */
+ * SIGNALS: check for signals, and wait again. Called without the interpreter's lock. */
 Waited tail_watch_wait(TailWatch *watch, int64_t aim, int64_t next, double until, bool *is_woken,
                        int64_t *end, int64_t *position);
-/* Whether it ends behind `next`, without a wait. */
+/* Do the same without waiting. */
 Waited tail_watch_look(TailWatch *watch, int64_t aim, int64_t next, int64_t *end, int64_t *position);
-/* Have the wait that `is_woken` was given to return WOKEN, or the next one. */
+/* Make the wait with this `is_woken`, or else the next one, return WOKEN. */
 void tail_watch_wake(TailWatch *watch, bool *is_woken);
-/* Count a follower; the last one that is gone closes what is open. */
-void tail_watch_join(TailWatch *watch);
-void tail_watch_part(TailWatch *watch);
+/* Count followers; with the last one the notices are closed. */
+void tail_watch_add_follower(TailWatch *watch);
+void tail_watch_remove_follower(TailWatch *watch);
 #endif

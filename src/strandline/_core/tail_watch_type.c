@@ -4,9 +4,9 @@
 
 PyTypeObject *TailWatchType;
 
-void tail_watch_join(TailWatch *watch) { watch->followers++; }
+void tail_watch_add_follower(TailWatch *watch) { watch->followers++; }
 
-void tail_watch_part(TailWatch *watch) {
+void tail_watch_remove_follower(TailWatch *watch) {
     if (--watch->followers) return;
     pthread_mutex_lock(&watch->mutex);
     tail_close_notices(watch);
@@ -30,8 +30,8 @@ static PyObject *watch_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     TailWatch *watch = (TailWatch *)PyType_GenericAlloc(type, 0);
     if (!watch) return NULL;
     prepare_locks(watch);
-    watch->notices = watch->bell = watch->number = watch->tail_fd = -1;
-    for (int each = 0; each < LOOPS_MAX; each++) watch->loop_bells[each] = -1;
+    watch->notices = watch->wake_fd = watch->number = watch->tail_fd = -1;
+    for (int each = 0; each < LOOPS_MAX; each++) watch->loop_wake_fds[each] = -1;
     return (PyObject *)watch;
 }
 
@@ -44,7 +44,7 @@ static void watch_dealloc(TailWatch *watch) {
     free_object(watch);
 }
 
-/* With `mutex` held: whether it is aimed at this already, and nothing odd was seen. */
+/* With `mutex` held: whether it watches this file already, and is not odd. */
 static bool is_aimed_at(const TailWatch *watch, const PyObject *file, const char *raw) {
     return watch->file == file && watch->notices >= 0 && !watch->is_odd
         && !memcmp(watch->same, raw + SAME_AT, SAME_BYTES)
@@ -81,8 +81,8 @@ static PyObject *watch_aim(TailWatch *watch, PyObject *args) {
         watch->end = 0;
         watch->place_at = 0;
         memset(watch->end_slot, 0, END_BYTES);
-        /* Before the look: what is written after that is noticed. What is only stored by then
-         * belongs to a notice that came before. */
+        /* Watch before the look: later writes cause a notice. Ends that are only stored by then
+         * belong to an earlier write, whose second look `again_at` is for. */
         watch->is_odd = !tail_begin_notices(watch, watch->path);
         watch->again_at = monotonic_s() + TOUCH_S;
         if (!watch->is_odd) tail_look(watch, -1);
@@ -99,27 +99,27 @@ static PyObject *watch_aim(TailWatch *watch, PyObject *args) {
 
 static PyObject *watch_begin_loop(TailWatch *watch, PyObject *unused) {
     (void)unused;
-    int loop = 0, bell = -1, notices;
+    int loop = 0, wake_fd = -1, notices;
     pthread_mutex_lock(&watch->mutex);
-    while (loop < LOOPS_MAX && watch->loop_bells[loop] >= 0) loop++;
+    while (loop < LOOPS_MAX && watch->loop_wake_fds[loop] >= 0) loop++;
     notices = watch->notices;
     if (loop < LOOPS_MAX && notices >= 0) {
-        bell = tail_new_bell();
-        watch->loop_bells[loop] = bell;
-        if (bell >= 0) __atomic_store_n(&watch->loops, watch->loops + 1, __ATOMIC_RELAXED);
+        wake_fd = tail_new_wake_fd();
+        watch->loop_wake_fds[loop] = wake_fd;
+        if (wake_fd >= 0) __atomic_store_n(&watch->loops, watch->loops + 1, __ATOMIC_RELAXED);
     }
     pthread_mutex_unlock(&watch->mutex);
-    if (bell < 0) Py_RETURN_NONE;
-    return Py_BuildValue("(iii)", loop, notices, bell);
+    if (wake_fd < 0) Py_RETURN_NONE;
+    return Py_BuildValue("(iii)", loop, notices, wake_fd);
 }
 
 static PyObject *watch_end_loop(TailWatch *watch, PyObject *args) {
     int loop;
     if (!PyArg_ParseTuple(args, "i:end_loop", &loop)) return NULL;
     pthread_mutex_lock(&watch->mutex);
-    if (loop >= 0 && loop < LOOPS_MAX && watch->loop_bells[loop] >= 0) {
-        close(watch->loop_bells[loop]);
-        watch->loop_bells[loop] = -1;
+    if (loop >= 0 && loop < LOOPS_MAX && watch->loop_wake_fds[loop] >= 0) {
+        close(watch->loop_wake_fds[loop]);
+        watch->loop_wake_fds[loop] = -1;
         __atomic_store_n(&watch->loops, watch->loops - 1, __ATOMIC_RELAXED);
     }
     pthread_mutex_unlock(&watch->mutex);
@@ -127,10 +127,10 @@ static PyObject *watch_end_loop(TailWatch *watch, PyObject *args) {
 }
 
 static bool is_open(const TailWatch *watch, int loop) {
-    return loop >= 0 && loop < LOOPS_MAX && watch->loop_bells[loop] >= 0 && watch->notices >= 0;
+    return loop >= 0 && loop < LOOPS_MAX && watch->loop_wake_fds[loop] >= 0 && watch->notices >= 0;
 }
 
-/* Look on behalf of a loop, after a notice or its bell, or `is_again`; see core.pyi. */
+/* Look on behalf of a loop, after a notice or a wake-up, or `is_again`; see core.pyi. */
 static PyObject *look(TailWatch *watch, PyObject *args, bool is_again) {
     int loop;
     if (!PyArg_ParseTuple(args, "i:look_on_loop", &loop)) return NULL;
@@ -139,10 +139,10 @@ static PyObject *look(TailWatch *watch, PyObject *args, bool is_again) {
     if (is_again && monotonic_s() < watch->again_at) {
         is_due = true;
     } else if (is_open(watch, loop)) {
-        tail_drain(watch->loop_bells[loop]);
+        tail_drain(watch->loop_wake_fds[loop]);
         if (tail_take_notices(watch)) {
             watch->again_at = monotonic_s() + TOUCH_S;
-            /* Others wait for the same notices. */
+            /* Other threads and loops wait for the same notices. */
             tail_wake_all(watch, false, loop);
         } else if (watch->again_at && monotonic_s() >= watch->again_at) {
             watch->again_at = 0;

@@ -1,7 +1,7 @@
-/* Whether the texts of an Arrow column lie in their content, one after the other, and are UTF-8. */
+/* Whether the texts of an Arrow column have valid offsets, in order, and are UTF-8. */
 #include "core.h"
 
-/* It is looked at in runs, so that a first accent is found early. */
+/* Checked in runs, so that a character beyond ASCII is found early. */
 enum { RUN_BYTES = 1024 };
 
 static bool is_ascii_run(const byte *text, size_t length) {
@@ -27,7 +27,7 @@ static int64_t offset_at(const byte *offsets, size_t width, size_t index) {
     return width == sizeof wide ? wide : narrow;
 }
 
-/* Inlined for each width. Every offset is read once: what they name is read by no other. */
+/* Inlined for each width. Each offset is read once: the value that is checked is the one used. */
 static inline __attribute__((always_inline)) bool
 are_in_order(const byte *offsets, size_t width, size_t count, const byte *content, int64_t size) {
     int64_t first = offset_at(offsets, width, 0), last = offset_at(offsets, width, count);
@@ -38,7 +38,7 @@ are_in_order(const byte *offsets, size_t width, size_t count, const byte *conten
     for (size_t index = 1; index < count; index++) {
         int64_t end = offset_at(offsets, width, index);
         if (end < before || end > last) return false;
-        /* All of them together are UTF-8: each is, unless one begins within a character. */
+        /* The whole is UTF-8, and so is each text, unless one begins within a character. */
         if (!is_plain && end < last && is_continuation(content[end])) return false;
         before = end;
     }

@@ -1,4 +1,4 @@
-/* Columns of texts, as Arrow has them: their numbers, whether they are JSON, and headers. */
+/* Columns of texts in Arrow's layout: their hashes, whether they are JSON, and headers. */
 #include "core.h"
 
 /* Longer texts are hashed by Python. */
@@ -89,11 +89,11 @@ PyObject *are_json(PyObject *module, PyObject *args) {
 
 /* --- headers --- */
 
-/* More names than that are left to Python: each is compared with all before it. */
+/* Maps with more names are left to Python: each name is compared with all before it. */
 enum { HEADERS_MAX = 32 };
 
 typedef struct {
-    Buffer starts, text; /* Where each part begins, and the text of all. */
+    Buffer starts, text; /* Where each text begins, and all texts, joined. */
 } Column;
 
 typedef struct {
@@ -115,7 +115,7 @@ static const byte *take_part(const byte *at, const byte *end, Column *column) {
                                                            : NULL;
 }
 
-/* Whether the last name is another than those of its map before it. */
+/* Whether the last name differs from the others of its map, of which there are not too many. */
 static bool is_new_name(const Column *names, size_t first) {
     const char *starts = names->starts.bytes;
     size_t last = parts_in(&names->starts) - 1, start = read_u32(starts + 4 * last);
@@ -128,7 +128,7 @@ static bool is_new_name(const Column *names, size_t first) {
     return last - first < HEADERS_MAX;
 }
 
-/* Take a map as headers are stored: without spaces. */
+/* Take a map in the form in which headers are stored: without spaces. */
 static bool take_map(const byte *at, const byte *end, Maps *maps) {
     size_t first = parts_in(&maps->names.starts);
     if (!add_start(&maps->starts, first) || end - at < 2 || *at++ != '{') return false;

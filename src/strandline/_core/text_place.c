@@ -1,13 +1,13 @@
-/* Where a text of Python keeps its characters.
+/* Where a str keeps its characters.
  *
- * The stable ABI has one way to them: a function that makes a copy in UTF-8 of all that is not
- * ASCII, and keeps it with the text. Every Python up to 3.13 has the characters of a text up to
- * U+00FF behind its head, a byte each. How long the heads are is learned here, of texts. */
+ * The stable ABI has only a function that encodes a str that is not ASCII as UTF-8, and keeps the
+ * copy with it. Every Python up to 3.13 stores the characters of a str up to U+00FF behind its
+ * header, a byte each. The sizes of the headers are found out here, from sample strings. */
 #include "core.h"
 
 TextHeads text_heads;
 
-/* Whether `text` lies in one piece, with a head of this length. */
+/* Whether `content` follows a header of this size, and nothing else does. */
 static bool has_head(PyObject *text, size_t head, const char *content, size_t length) {
     PyObject *size = PyObject_CallMethod(text, "__sizeof__", NULL);
     long long bytes = size ? PyLong_AsLongLong(size) : -1;
@@ -26,7 +26,7 @@ static size_t head_of_ascii(PyObject *text, const char *content, size_t length) 
     return is_known ? head : 0;
 }
 
-/* Of the types of texts the longest head has one pointer more. */
+/* The size of the type is that of the longest header, which has one pointer more. */
 static size_t head_of_latin(PyObject *text, const char *content, size_t length) {
     PyObject *size = PyObject_GetAttrString((PyObject *)&PyUnicode_Type, "__basicsize__");
     long long longest = size ? PyLong_AsLongLong(size) : 0;

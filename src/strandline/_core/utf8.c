@@ -1,4 +1,4 @@
-/* Whether bytes are UTF-8: no character in part, too long, too large, or half of a pair. */
+/* Whether bytes are UTF-8: nothing truncated, overlong or too large, and no surrogate. */
 #include "core.h"
 
 #if defined(__x86_64__)
@@ -14,10 +14,10 @@ static size_t character_length(const byte *at, size_t left) {
     if (first < 0xc2 || first > 0xf4 || length > left) return 0;
     for (size_t index = 1; index < length; index++)
         if (!is_continuation(at[index])) return 0;
-    bool is_long = (first == 0xe0 && at[1] < 0xa0) || (first == 0xf0 && at[1] < 0x90);
-    bool is_half = first == 0xed && at[1] >= 0xa0;
-    bool is_beyond = first == 0xf4 && at[1] >= 0x90;
-    return is_long || is_half || is_beyond ? 0 : length;
+    bool is_overlong = (first == 0xe0 && at[1] < 0xa0) || (first == 0xf0 && at[1] < 0x90);
+    bool is_surrogate = first == 0xed && at[1] >= 0xa0;
+    bool is_too_large = first == 0xf4 && at[1] >= 0x90;
+    return is_overlong || is_surrogate || is_too_large ? 0 : length;
 }
 
 static bool by_character(const byte *text, size_t length) {
@@ -36,43 +36,43 @@ static bool by_character(const byte *text, size_t length) {
 }
 
 #if defined(__x86_64__)
-/* Thirty-two bytes at a time, without a branch: text with an accent here and there has the
- * processor guess wrong at each of them.
+/* Thirty-two bytes at a time, without branches, which would be mispredicted at each of a few
+ * scattered characters beyond ASCII.
  *
- * Whether two bytes in a row are wrong follows from both halves of the first and the upper half
- * of the second. Each of the three has a table of what it allows to be wrong; what all
- * three allow is. That two continuations follow on each other is wrong only where no character
- * of three or four bytes has begun before. */
+ * The errors of two consecutive bytes follow from both halves of the first and the upper half of
+ * the second. Each of the three has a table of the errors that it permits; what all three permit
+ * is an error. Two consecutive continuation bytes are an error only if no character of three or
+ * four bytes began before. */
 enum { BLOCK = 32, LONG_BYTES = 4 * BLOCK };
 enum {
-    CUT_SHORT = 1,      /* No continuation after a byte that begins a character. */
-    NOT_BEGUN = 2,      /* A continuation after ASCII. */
-    LONG_OF_THREE = 4,  /* e0 80 to e0 9f */
-    BEYOND = 8,         /* f4 90 and above */
-    HALF_OF_PAIR = 16,  /* ed a0 and above */
-    LONG_OF_TWO = 32,   /* c0 and c1 */
-    LONG_OR_BEYOND = 64, /* f0 80 to f0 8f; f5 80 and above */
+    TOO_SHORT = 1,      /* No continuation after a byte that begins a character. */
+    TOO_LONG = 2,      /* A continuation after ASCII. */
+    OVERLONG_3 = 4,  /* e0 80 to e0 9f */
+    TOO_LARGE = 8,         /* f4 90 and above */
+    SURROGATE = 16,  /* ed a0 and above */
+    OVERLONG_2 = 32,   /* c0 and c1 */
+    OVERLONG_4 = 64,    /* f0 80 to f0 8f; and f5 80 and above, which are too large */
     CONTINUED = 128,    /* A continuation after another. */
-    ANY = CUT_SHORT | NOT_BEGUN | CONTINUED
+    ANY = TOO_SHORT | TOO_LONG | CONTINUED
 };
 #define FOUR(what) (char)(what), (char)(what), (char)(what), (char)(what)
 /* By the upper half of the first byte, by its lower half, by the upper half of the second. */
 static const char first_upper[16] = {
-    FOUR(NOT_BEGUN), FOUR(NOT_BEGUN), FOUR(CONTINUED), CUT_SHORT | LONG_OF_TWO, CUT_SHORT,
-    CUT_SHORT | LONG_OF_THREE | HALF_OF_PAIR, CUT_SHORT | BEYOND | LONG_OR_BEYOND};
+    FOUR(TOO_LONG), FOUR(TOO_LONG), FOUR(CONTINUED), TOO_SHORT | OVERLONG_2, TOO_SHORT,
+    TOO_SHORT | OVERLONG_3 | SURROGATE, TOO_SHORT | TOO_LARGE | OVERLONG_4};
 static const char first_lower[16] = {
-    (char)(ANY | LONG_OF_TWO | LONG_OF_THREE | LONG_OR_BEYOND), (char)(ANY | LONG_OF_TWO),
-    (char)ANY, (char)ANY, (char)(ANY | BEYOND), (char)(ANY | BEYOND | LONG_OR_BEYOND),
-    (char)(ANY | BEYOND | LONG_OR_BEYOND), (char)(ANY | BEYOND | LONG_OR_BEYOND),
-    FOUR(ANY | BEYOND | LONG_OR_BEYOND), (char)(ANY | BEYOND | LONG_OR_BEYOND),
-    (char)(ANY | BEYOND | LONG_OR_BEYOND | HALF_OF_PAIR), (char)(ANY | BEYOND | LONG_OR_BEYOND),
-    (char)(ANY | BEYOND | LONG_OR_BEYOND)};
+    (char)(ANY | OVERLONG_2 | OVERLONG_3 | OVERLONG_4), (char)(ANY | OVERLONG_2),
+    (char)ANY, (char)ANY, (char)(ANY | TOO_LARGE), (char)(ANY | TOO_LARGE | OVERLONG_4),
+    (char)(ANY | TOO_LARGE | OVERLONG_4), (char)(ANY | TOO_LARGE | OVERLONG_4),
+    FOUR(ANY | TOO_LARGE | OVERLONG_4), (char)(ANY | TOO_LARGE | OVERLONG_4),
+    (char)(ANY | TOO_LARGE | OVERLONG_4 | SURROGATE), (char)(ANY | TOO_LARGE | OVERLONG_4),
+    (char)(ANY | TOO_LARGE | OVERLONG_4)};
 static const char second_upper[16] = {
-    FOUR(CUT_SHORT), FOUR(CUT_SHORT),
-    (char)(NOT_BEGUN | LONG_OF_TWO | CONTINUED | LONG_OF_THREE | LONG_OR_BEYOND),
-    (char)(NOT_BEGUN | LONG_OF_TWO | CONTINUED | LONG_OF_THREE | BEYOND),
-    (char)(NOT_BEGUN | LONG_OF_TWO | CONTINUED | HALF_OF_PAIR | BEYOND),
-    (char)(NOT_BEGUN | LONG_OF_TWO | CONTINUED | HALF_OF_PAIR | BEYOND), FOUR(CUT_SHORT)};
+    FOUR(TOO_SHORT), FOUR(TOO_SHORT),
+    (char)(TOO_LONG | OVERLONG_2 | CONTINUED | OVERLONG_3 | OVERLONG_4),
+    (char)(TOO_LONG | OVERLONG_2 | CONTINUED | OVERLONG_3 | TOO_LARGE),
+    (char)(TOO_LONG | OVERLONG_2 | CONTINUED | SURROGATE | TOO_LARGE),
+    (char)(TOO_LONG | OVERLONG_2 | CONTINUED | SURROGATE | TOO_LARGE), FOUR(TOO_SHORT)};
 #undef FOUR
 
 __attribute__((target("avx2"))) static inline __m256i table_of(const char *table) {
@@ -83,8 +83,8 @@ __attribute__((target("avx2"))) static inline __m256i bytes_at(const byte *at) {
     return _mm256_loadu_si256((const __m256i *)(const void *)at);
 }
 
-/* Look at the blocks from `at` on, of which there are three bytes before; returns behind the
- * last, NULL if something is wrong. A character may end behind it. */
+/* Check the blocks from `at` on, before which there are three bytes; return the end of the last
+ * one, or NULL if something is wrong. A character may continue behind it. */
 __attribute__((target("avx2"))) static const byte *by_block(const byte *at, const byte *end) {
     const __m256i by_first_upper = table_of(first_upper), by_first_lower = table_of(first_lower),
                   by_second_upper = table_of(second_upper), half = _mm256_set1_epi8(15),
@@ -108,7 +108,7 @@ __attribute__((target("avx2"))) static const byte *by_block(const byte *at, cons
     return _mm256_testz_si256(wrong, wrong) ? at : NULL;
 }
 
-/* Whether the processor has these instructions, and the system keeps their registers. */
+/* Whether the processor has these instructions, and the system saves their registers. */
 static bool has_blocks;
 
 static bool keeps_registers(void) {
@@ -127,7 +127,7 @@ static bool is_long_utf8(const byte *text, size_t length) {
     }
     at = by_block(at, end);
     if (!at) return false;
-    /* Back to where the last character begins: it may go on behind the last block. */
+    /* Back to the beginning of the last character: it may continue behind the last block. */
     do at--;
     while (is_continuation(*at));
     return by_character(at, (size_t)(end - at));

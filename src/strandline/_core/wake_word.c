@@ -1,8 +1,8 @@
 /* WakeWord: threads that are woken without having to take a mutex.
  *
- * Each thread that wakes from a condition takes its mutex first. Where many are woken at once
- * they block for it once more, one behind the other. Here a woken thread looks at what it waits
- * for by itself. A futex does that; other systems than Linux have a condition, whose mutex
+ * A thread that wakes from a condition variable takes the mutex first. If many are woken at once,
+ * they block for it again, one after the other. Here a woken thread checks what it waits for
+ * without a mutex, by a futex. On other systems than Linux it is a condition variable, whose mutex
  * guards nothing else.
  */
 #include "wake_word.h"

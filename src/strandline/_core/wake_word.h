@@ -20,11 +20,11 @@ enum { WAKE_ALL = INT_MAX };
 void wake_word_prepare(WakeWord *word);
 void wake_word_end(WakeWord *word);
 uint32_t wake_word_value(const WakeWord *word);
-/* Block while the value is `seen`, for so long at most. False if the time is up, or a signal
- * came; true says no more than that it is worth a look. */
+/* Block while the value is `seen`, for `ms` at most. False if the time is up, or a signal came;
+ * true if the caller has to check again, possibly without a change. */
 bool wake_word_wait(WakeWord *word, uint32_t seen, int ms);
-/* Change the value: threads that have seen another one do not begin to block. */
+/* Change the value, so that threads with an earlier `seen` do not block. */
 void wake_word_change(WakeWord *word);
-/* Wake so many of those who have blocked before the value was changed. */
+/* Wake at most so many of the threads that blocked before the value was changed. */
 void wake_word_wake(WakeWord *word, int threads);
 #endif

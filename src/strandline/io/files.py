@@ -6,6 +6,7 @@ import errno
 import fcntl
 import hashlib
 import os
+import resource
 import stat as stat_bits
 import sys
 from collections.abc import Callable
@@ -152,6 +153,8 @@ _WRITEBACK_BYTES = 3 << 20
 #: For smaller writes, writeback is started after each such step of the file.
 _SMALL_BYTES = 1 << 20
 _STEP_BYTES = 4 << 20
+#: A process that has fewer descriptors than this is far from any limit.
+_DESCRIPTORS_MIN = 64
 _BOOT_ID_BYTES = 8
 _BOOT_ID_TEXT_MAX = 64
 
@@ -202,14 +205,17 @@ class SystemIo:
 
         def uncache(self, fd: int, length: int, offset: int, /) -> None:
             """See Io."""
-            # Some file systems take no hints.
+            # Some file systems do not support it.
             with contextlib.suppress(OSError):
                 os.posix_fadvise(fd, offset, length, os.POSIX_FADV_DONTNEED)
 
     def open(self, path: str, mode: OpenMode, /) -> int:
         """See Io."""
         # Python itself adds O_CLOEXEC to every descriptor.
-        return os.open(path, _FLAGS[mode] | os.O_NOFOLLOW, 0o666)
+        fd = os.open(path, _FLAGS[mode] | os.O_NOFOLLOW, 0o666)
+        if fd >= _DESCRIPTORS_MIN:
+            _raise_limit(fd)
+        return fd
 
     def pwrite(self, fd: int, data: Buffer, offset: int, /) -> None:
         """See Io."""
@@ -287,7 +293,7 @@ class SystemIo:
         if self._boot_id is None:
             text = _boot_text().strip()
             if not text:
-                raise OSError(errno.ENODATA, "the system does not name its boot")
+                raise OSError(errno.ENODATA, "the system has no boot id")
             self._boot_id = hashlib.blake2b(text, digest_size=_BOOT_ID_BYTES).digest()
         return self._boot_id
 
@@ -295,13 +301,29 @@ class SystemIo:
         while rest:
             written = os.pwrite(fd, rest, offset)
             if written == 0:
-                raise OSError(errno.EIO, "the file takes no more bytes")
+                raise OSError(errno.EIO, "the file accepts no more bytes")
             rest = rest[written:]
             offset += written
 
     def _extend(self, fd: int, length: int) -> None:
         if os.fstat(fd).st_size < length:
             os.ftruncate(fd, length)
+
+
+def _raise_limit(fd: int) -> None:
+    """Double the limit of open files if half of it is in use, up to what the system allows.
+
+    A partition that is read keeps two files open, and one that is written four. With the
+    usual limit of 1024, a log of some hundred partitions could not even be described, and the
+    program itself could open no more files and sockets.
+    """
+    limit, limit_max = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if limit == resource.RLIM_INFINITY or fd < limit // 2 or limit == limit_max:
+        return
+    raised = 2 * limit if limit_max == resource.RLIM_INFINITY else min(2 * limit, limit_max)
+    # Refused where the system has a lower maximum than it says: opening raises then.
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (raised, limit_max))
 
 
 if sys.platform == "darwin":

@@ -7,6 +7,7 @@ from typing import Any, cast
 from strandline.log.draft import kind_of
 from strandline.log.metrics import StoreMetrics
 from strandline.log.quotas import Quotas
+from strandline.log.ranges import ReadRange, check_not_beyond
 from strandline.log.registering import check_starts
 from strandline.log.results import TopicName, Value
 from strandline.log.sources import check_own, check_sources
@@ -138,6 +139,16 @@ class Access:
             remembered = self._remembered(topic)
         found = self.with_partitions(remembered or self.find(topic), (partition,))
         return found, check_partition(partition, found.settings.partitions)
+
+    def stored_span(
+        self, topic: TopicName, partition: int, wanted: ReadRange
+    ) -> tuple[StoredTopic, Partition, int, int | None]:
+        """Return what to read of a history; InvalidError for a start beyond the end."""
+        found, number = self.partition(topic, partition)
+        if wanted.start:
+            marks = self._store.marks(found, number)
+            check_not_beyond(marks, wanted.start, found.topic, number)
+        return found, number, wanted.start, wanted.end
 
     def with_partitions(self, topic: StoredTopic, numbers: Iterable[object]) -> StoredTopic:
         """Return the topic, looked up again if it lacks one of these partitions.

@@ -45,11 +45,11 @@ if TYPE_CHECKING:
     from strandline.log.shortcuts import TopicAppenders
 
 if TYPE_CHECKING or IS_COMPILED:
-    from strandline._core.core import append_many_warm, append_warm, sizes_of
+    from strandline._core.core import append_many_warm, append_on_loop, append_warm, sizes_of
 else:
-    append_warm = append_many_warm = sizes_of = None
+    append_warm = append_many_warm = append_on_loop = sizes_of = None
 
-__all__ = ["Appends", "append_many_warm", "append_warm", "check_values"]
+__all__ = ["Appends", "append_many_warm", "append_on_loop", "append_warm", "check_values"]
 
 _FIRST = Partition(0)
 _NAMES: tuple[type, ...] = (str, Topic)

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar, Unpack, overload
 from uuid import UUID
 
-from strandline.log.appending import append_many_warm, append_warm, check_values
+from strandline.log.appending import append_many_warm, append_on_loop, append_warm, check_values
 from strandline.log.async_reading import AsyncBatches, AsyncWatch
 from strandline.log.async_receipts import AsyncReceipt, AsyncReceipts
 from strandline.log.async_transaction import AsyncTransaction
@@ -77,7 +77,12 @@ class AsyncLog(AsyncFace[Log]):
         super().__init__(blocking)
         #: For each topic that had to be looked up: the appends made meanwhile.
         self._queues: dict[TopicName, AppendQueue] = {}
-        self._looks = EarlyLooks(blocking._appends.look_at)
+        self._looks = looks = EarlyLooks(blocking._appends.look_at)
+        #: What the core looks at before an append, and makes of it: see core.pyi.
+        self._around: Final = (
+            *(self._queues, looks.used, looks.note, bound_thread.get, check_on_asyncio),
+            AsyncReceipt,
+        )
 
     @property
     def id(self) -> UUID:
@@ -132,15 +137,18 @@ class AsyncLog(AsyncFace[Log]):
         The record is handed over whether the receipt is awaited or not, in the order of the
         calls. Awaiting the receipt raises any error; if no task awaits it, the error is logged.
         """
-        check_on_asyncio()
         log = self._blocking
-        if key is None and type(topic) is str:
+        if key is None and log._appenders is not None:
             try:
-                warm: Receipt | None = _made_now(append_warm, self, topic, value, terms)
+                warm: AsyncReceipt = append_on_loop(
+                    log._appenders, topic, value, terms, self._around
+                )
             except StrandlineError as error:
+                check_on_asyncio()
                 return AsyncReceipt(HandedOver.failed(error))
-            if warm is not None:
-                return AsyncReceipt(warm)
+            if warm is not NotImplemented:
+                return warm
+        check_on_asyncio()
         hand_over = partial(self._handed_over, log._appends.append, topic, value, key, terms)
         if self._must_queue(topic):
             make = partial(log.append, topic, value, key=key, **terms)

@@ -2,10 +2,11 @@
 
 import asyncio
 from collections.abc import Callable, Generator, Sequence
-from typing import Any, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
 
 import msgspec
 
+from strandline._core import IS_COMPILED
 from strandline.log.handed_over import HandedOver
 from strandline.log.off_loop import BoundThread
 from strandline.log.receipts import Receipt, Receipts
@@ -18,8 +19,25 @@ Made: TypeAlias = "MadeT | HandedOver[MadeT]"
 """A receipt, or the append that a thread is making."""
 
 
-# A struct: one is made for each append, and msgspec makes structs in C.
-class AsyncReceipt(msgspec.Struct, eq=False):
+if TYPE_CHECKING or not IS_COMPILED:
+    # A struct: one is made for each append, and msgspec makes structs in C.
+    class AsyncReceiptFields(msgspec.Struct, eq=False):
+        """The fields of a receipt on an event loop."""
+
+        _made: "Made[Receipt]"
+        _block: BoundThread | None = None
+
+        def __await__(self) -> "Generator[Any, None, AsyncReceipt]":
+            """Do what `wait()` does."""
+            return self._await_open()
+
+        def _await_open(self) -> "Generator[Any, None, AsyncReceipt]":
+            raise NotImplementedError
+else:
+    from strandline._core.core import AsyncReceiptFields
+
+
+class AsyncReceipt(AsyncReceiptFields):
     """The outcome of one append on an event loop.
 
     `append` returns at once, and the outcome may still be open: await the receipt. Tasks may
@@ -27,8 +45,9 @@ class AsyncReceipt(msgspec.Struct, eq=False):
     the append, which was handed over already.
     """
 
-    _made: "Made[Receipt]"
-    _block: BoundThread | None = None
+    if IS_COMPILED:
+        # The core's struct defines its own slots.
+        __slots__ = ()
 
     @property
     def blocking(self) -> Receipt:
@@ -83,32 +102,12 @@ class AsyncReceipt(msgspec.Struct, eq=False):
             await _wait(made, self._block, level, timeout_s)
         return self
 
-    def __await__(self) -> "Generator[Any, None, AsyncReceipt]":
-        """Do what `wait()` does."""
-        made = self._made
-        if type(made) is Receipt and self._block is None:
-            return _at_once(self) if made._is_reached else _after_round(self, made)
+    def _await_open(self) -> "Generator[Any, None, AsyncReceipt]":
+        """Await what no round of syncing in the core has brought to its level."""
         return self.wait().__await__()
 
     def __repr__(self) -> str:
         return f"Async{_shown(self._made, 'Receipt')}"
-
-
-def _at_once(receipt: AsyncReceipt) -> Generator[Any, None, AsyncReceipt]:
-    """Return the receipt to the awaiting task, without suspending it."""
-    yield from ()
-    return receipt
-
-
-def _after_round(receipt: AsyncReceipt, made: Receipt) -> Generator[Any, None, AsyncReceipt]:
-    """Return the receipt once its level is reached; usually the next round of syncing does it."""
-    check_on_asyncio()
-    ended = made._next_round()
-    if ended is not None:
-        yield from ended
-    if not made._is_reached:
-        yield from made.__await__()
-    return receipt
 
 
 def when_reached(receipt: Receipt, on_end: Callable[[BaseException | None], None]) -> None:

@@ -46,7 +46,7 @@ class Chain:
         body: Body,
     ) -> bytes:
         """Return the digest of a record; for an erased one, that of its original content."""
-        erased = erased_digest(body)
+        erased = erased_digest(body) if key is None else None
         if erased is not None:
             return erased
         key_bytes = b"" if key is None else key.encode()

@@ -362,7 +362,7 @@ class LogReader(Protocol):
 
         From the oldest that is stored here, to the high-water mark at the call. Damage is
         listed among them, not raised; reading them raises TrimmedError if a trim has
-        overtaken it, and ClosedError.
+        overtaken it, and ClosedError. InvalidError for a start beyond the end, as `read`.
         """
 
     def watch(self, *, durable_only: bool = False) -> Watch:

@@ -145,7 +145,7 @@ class ConsumerCursors:
     def stored(
         self, topic: StoredTopic, partition: int, tenant: Tenant | None, name: str
     ) -> ConsumerCursor | None:
-        """Return all that is stored with the cursor. Raises as `cursor`."""
+        """Return all that is stored with the cursor, and holds still. Raises as `cursor`."""
         return next(self.stored_in(topic, (partition,), tenant, name))
 
     def stored_in(
@@ -156,19 +156,10 @@ class ConsumerCursors:
         for partition in partitions:
             found = kept.cursor(partition)
             if found is not None:
-                self._checked(topic, self._store.state(topic, partition), found)
+                state = self._store.state(topic, partition)
+                self._checked(topic, state, found)
+                found = _with_known_gaps(found, state)
             yield found
-
-    def gaps(self, topic: StoredTopic, partition: int, tenant: Tenant | None, name: str) -> Gaps:
-        """Return the gaps stored with the cursor."""
-        raw = self._store.get_key(topic, cursors_key(tenant, name))
-        found = _loaded(raw, tenant, name).cursor(partition)
-        if found is None:
-            return NO_GAPS
-        state = self._store.state(topic, partition)
-        # The log lost records and has others at these offsets now: deliver them all.
-        is_other = found.settled_epoch_id != _settled_epoch_id(found.gaps, state)
-        return NO_GAPS if found.gaps.reach > state.marks.high or is_other else found.gaps
 
     def lags(self, topic: StoredTopic, tenant: Tenant | None) -> Sequence[ConsumerLag]:
         """Return the tenant's consumers, sorted by name and partition."""
@@ -315,6 +306,15 @@ class ConsumerCursors:
 
 def _settled_epoch_id(gaps: Gaps, state: PartitionState) -> UUID | None:
     return epoch_before(Offset(gaps.end), state.epochs).id if gaps.settled else None
+
+
+def _with_known_gaps(cursor: ConsumerCursor, state: PartitionState) -> ConsumerCursor:
+    gaps = cursor.gaps
+    is_other = cursor.settled_epoch_id != _settled_epoch_id(gaps, state)
+    if gaps.reach <= state.marks.high and not is_other:
+        return cursor
+    # The log lost records and has others at these offsets now: deliver them all.
+    return msgspec.structs.replace(cursor, settled=(), delays=(), settled_epoch_id=None)
 
 
 def _check_generation(

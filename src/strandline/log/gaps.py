@@ -1,12 +1,7 @@
 """Records settled beyond a consumer's cursor, stored with the cursor. See design 0110."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple
-
-from strandline.values import Topic
-
-if TYPE_CHECKING:
-    from strandline.log.log import Log
+from typing import NamedTuple
 
 Runs = tuple[tuple[int, int], ...]
 """Runs [start, end) of offsets, ascending, with offsets left out between them."""
@@ -58,9 +53,3 @@ class Gaps(NamedTuple):
 
 
 NO_GAPS = Gaps()
-
-
-def gaps_of(log: "Log", topic: Topic, consumer: str, partition: int, tenant: str | None) -> Gaps:
-    """Return the gaps stored with a consumer's cursor."""
-    found = log._access.cursor(topic, consumer, partition, tenant)  # noqa: SLF001 - A part of the log.
-    return log._cursors.gaps(*found)  # noqa: SLF001 - A part of the log.

@@ -38,7 +38,7 @@ class LagSample(msgspec.Struct, frozen=True):
     lag: int
 
 
-class ConsumerCursor(msgspec.Struct, frozen=True):
+class ConsumerCursor(msgspec.Struct, frozen=True, omit_defaults=True):
     """One consumer's cursor in one partition, with the epoch that it belongs to."""
 
     partition: int
@@ -156,4 +156,7 @@ def _trend(samples: tuple[LagSample, ...], lag: int, now_us: int) -> float | Non
     first = samples[0] if samples else None
     if first is None or now_us <= first.at_us:
         return None
+    if not lag:
+        # It cannot fall any more, and without acks no later sample shows that.
+        return 0.0
     return (lag - first.lag) * 1_000_000 / (now_us - first.at_us)

@@ -66,23 +66,20 @@ class LocalWatch:
         #: Called when its reader starts to need hints, or needs them no longer.
         self.on_follow: Callable[[], None] = _do_nothing
         self._is_woken = False
-        self._is_closed = False
+        #: An attribute, since a subscription reads it for each record.
+        self.is_closed: bool = False
 
     def __repr__(self) -> str:
-        return prompt_text("Watch", partitions=len(self._topics), closed=self._is_closed)
+        return prompt_text("Watch", partitions=len(self._topics), closed=self.is_closed)
 
     # --- the reader's side ---
-
-    @property
-    def is_closed(self) -> bool:
-        return self._is_closed
 
     def add(self, topic: TopicName, partition: int, seen: int) -> None:
         self._check_open()
         watched = self._find(topic, partition)
         self._partitions.add(watched)
         watched.add_watch(self, Offset(check_whole("seen", seen)))
-        if self._is_closed:
+        if self.is_closed:
             # A concurrent close did not see this partition.
             watched.remove_watch(self)
             self._check_open()
@@ -137,7 +134,7 @@ class LocalWatch:
         """
         with self._lock:
             self._follower = follower
-            if follower is not None and (self._is_woken or self._is_closed):
+            if follower is not None and (self._is_woken or self.is_closed):
                 self._is_woken = False
                 follower.wake()
         self.on_follow()
@@ -154,30 +151,27 @@ class LocalWatch:
         return found
 
     async def follow_on_loop(
-        self, tail: LoopTail, start: int, records_max: int, timeout_s: float
+        self, tail: LoopTail, waiter: LoopWaiter, start: int, records_max: int, timeout_s: float
     ) -> Any:
-        """Do what `follow` does on the running event loop."""
+        """Do what `follow` does on the running event loop, to which the waiter belongs."""
         follower = self._follower
         if follower is None:
             return NotImplemented
-        waiter = LoopWaiter()
         self.waits += 1
+        waiter.forget()
         try:
             # Register first: any later change wakes it.
-            tail.waiting.add(waiter)
+            tail.enter(waiter)
             with self._lock:
                 self._waiter = waiter
-                is_woken, self._is_woken = self._is_woken or self._is_closed, False
+                is_woken, self._is_woken = self._is_woken or self.is_closed, False
             found = follower.wait(start, records_max, 0.0)
             if found is None and not is_woken and timeout_s > 0:
-                timer = asyncio.get_running_loop().call_later(timeout_s, waiter.wake_here)
-                try:
-                    await waiter.wait()
-                finally:
-                    timer.cancel()
+                tail.end_in(waiter, timeout_s)
+                await waiter.wait()
                 found = follower.wait(start, records_max, 0.0)
         finally:
-            tail.waiting.discard(waiter)
+            tail.exit(waiter)
             self._waiter = None
         if type(found) is list:
             self.hints += 1
@@ -195,7 +189,7 @@ class LocalWatch:
 
     def close(self) -> None:
         with self._lock:
-            self._is_closed = True
+            self.is_closed = True
             self._wake()
             self._follower = None
         while self._partitions:
@@ -268,7 +262,7 @@ class LocalWatch:
         After None, `waiter` is woken as soon as there is something.
         """
         with self._lock:
-            if self._is_closed:
+            if self.is_closed:
                 self._check_open()
             if not self._hints and not self._is_woken:
                 self._waiter = waiter
@@ -283,7 +277,7 @@ class LocalWatch:
             return hints
 
     def _check_open(self) -> None:
-        if self._is_closed:
+        if self.is_closed:
             raise ClosedError("this watch or its log was closed, open it again")
 
 

@@ -322,8 +322,8 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
     def history(
         self, topic: TopicName, partition: int, start: int = 0, end: int | None = None
     ) -> History:
-        span = ReadRange(start, end).checked()
-        return self._store.history(*self._access.partition(topic, partition), span.start, span.end)
+        span = self._access.stored_span(topic, partition, ReadRange(start, end).checked())
+        return self._store.history(*span)
 
     def watch(self, *, durable_only: bool = False) -> Watch:
         self._store.check_open()

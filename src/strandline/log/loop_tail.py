@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import math
 import weakref
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
 
 #: For this long after a notification, a writer may store ends without sending another.
 _AGAIN_S = 0.0002
+
+#: By how much a wait may end late, so that waiters whose time is up together share a timer.
+_LATE_S = 0.001
 
 
 class LoopTail:
@@ -28,7 +32,10 @@ class LoopTail:
         self._watch = watch
         # Keeps the descriptors open for as long as the loop reads them.
         self._follower: PartitionFollower | None = follower
-        self.waiting: set[LoopWaiter] = set()
+        #: Each with the time of the loop at which its wait ends.
+        self._waiting: dict[LoopWaiter, float] = {}
+        #: For the first of these times.
+        self._timer: asyncio.TimerHandle | None = None
         self._users = 0
         self._is_again_due = False
         self._fds: tuple[int, ...] = ()
@@ -42,6 +49,21 @@ class LoopTail:
     def is_of_running_loop(self) -> bool:
         """Whether it is open and belongs to the running loop."""
         return self.is_open and self._loop() is asyncio.get_running_loop()
+
+    def enter(self, waiter: LoopWaiter) -> None:
+        """Wake it after any change from now on."""
+        self._waiting[waiter] = math.inf
+
+    def end_in(self, waiter: LoopWaiter, timeout_s: float) -> None:
+        """Wake it after this time at the latest. On the loop's thread, like all that follows."""
+        loop = asyncio.get_running_loop()
+        until = self._waiting[waiter] = loop.time() + timeout_s
+        if self._timer is None or until < self._timer.when() - _LATE_S:
+            self._set_timer(loop, until)
+
+    def exit(self, waiter: LoopWaiter) -> None:
+        """Wake it no more."""
+        self._waiting.pop(waiter, None)
 
     def join(self) -> None:
         """Count one more user."""
@@ -68,6 +90,8 @@ class LoopTail:
                 loop.remove_reader(fd)
             self._watch.end_loop(self._number)
             self._follower = None
+            if self._timer is not None and not self._waiting:
+                self._timer.cancel()
             _of_loop.get(loop, {}).pop(self._watch, None)
 
     def _on_change(self) -> None:
@@ -93,8 +117,25 @@ class LoopTail:
                 self._look_later()
 
     def _wake(self) -> None:
-        for waiter in self.waiting:
+        for waiter in self._waiting:
             waiter.wake_here()
+
+    def _set_timer(self, loop: asyncio.AbstractEventLoop, at: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = loop.call_at(at, self._on_time)
+
+    def _on_time(self) -> None:
+        self._timer = None
+        loop = asyncio.get_running_loop()
+        first, now = math.inf, loop.time()
+        for waiter, until in self._waiting.items():
+            if until <= now:
+                waiter.wake_here()
+            else:
+                first = min(first, until)
+        if first < math.inf:
+            self._set_timer(loop, first)
 
 
 _of_loop: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[TailWatch, LoopTail]]" = (

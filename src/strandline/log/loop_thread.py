@@ -79,7 +79,7 @@ class LoopThread:
             return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def call(self, action: Callable[[], object]) -> None:
-        """Have the loop call this, which is cheaper than a coroutine; this does not block."""
+        """Call this on the loop, which is cheaper than a coroutine; this does not block."""
         with self._lock:
             if self._is_closed:
                 raise closed_log()

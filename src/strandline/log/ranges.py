@@ -12,7 +12,13 @@ from strandline.values import (
     Topic,
     TrimmedError,
 )
-from strandline.values.arguments import check_flag, check_limit, check_options, check_whole
+from strandline.values.arguments import (
+    INT64_MAX,
+    check_flag,
+    check_limit,
+    check_options,
+    check_whole,
+)
 
 
 class ReadLimits(TypedDict, total=False):
@@ -45,7 +51,8 @@ class ReadRange(NamedTuple):
     def checked(self) -> "ReadRange":
         """Return this range with plain numbers, or raise InvalidError."""
         start, end, records_max, bytes_max, durable_only = self
-        if type(start) is int and start >= 0 and end is records_max is bytes_max is None:
+        is_plain = end is records_max is bytes_max is None
+        if is_plain and type(start) is int and 0 <= start <= INT64_MAX:
             check_flag("durable_only", durable_only)
             return self
         return ReadRange(

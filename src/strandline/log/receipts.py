@@ -334,7 +334,7 @@ async def _settle_on_loop(
 def _fenced(error: FailedError) -> ClosedError | None:
     """Return the error to raise for a failure caused by a newer writer; None for other failures.
 
-    A write that was being made keeps its UnknownError.
+    A write in progress keeps its UnknownError.
     """
     cause = error.__cause__
     if isinstance(cause, ClosedError) and not isinstance(error, UnknownError):

@@ -13,9 +13,11 @@ from strandline.log.record_batches import record_batches
 from strandline.log.store import AppendRequest, PartitionState, Placement
 from strandline.log.stored_records import PlacedDrafts, StoredRecord, StoredRecords
 from strandline.log.topic_table import TableTopic
-from strandline.values import Marks, Partition, Record, Segment
+from strandline.values import Marks, Partition, Record, Segment, ValueKind
 
 _PAGE_RECORDS = 4096
+#: So many events are read at once, where a limit of bytes is given.
+_LIST_RECORDS = 256
 #: An Arrow string column holds at most 2 GiB.
 _PAGE_BYTES = 64 * 1024 * 1024
 
@@ -96,7 +98,10 @@ class ListReads:
     def read(self, topic: TableTopic[R], partition: int, wanted: ReadRange) -> Iterator[Record]:
         kind = topic.settings.value_kind
         records = _select(topic, partition, wanted)
-        return records.load(topic.topic.name, Partition(partition), kind)
+        loaded = records.load(topic.topic.name, Partition(partition), kind)
+        # A list of what fits: no layer above has to see to what happens between two of them.
+        fits = kind is ValueKind.EVENT and wanted.bytes_max is not None
+        return iter(list(loaded)) if fits and len(records) <= _LIST_RECORDS else loaded
 
     def read_batches(
         self, topic: TableTopic[R], partition: int, wanted: ReadRange

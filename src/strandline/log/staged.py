@@ -56,6 +56,9 @@ class StagingStore(Protocol[T_contra]):
         cannot be done, or where one of the keys is known.
         """
 
+    def leave(self, topic: T_contra, partition: int, path: str) -> None:
+        """Have nothing of a file whose `take_in` a crash has cut short, before its rows were in."""
+
 
 def staged_layout(log: "Log", topic: Topic, key: str) -> StagedLayout | None:
     """Return how a file for a topic is laid out; None if its store takes in no files."""
@@ -84,3 +87,10 @@ def take_in(
         counts.records += sum(each.records for each in rows)
         counts.bytes += sum(each.size_bytes for each in rows)
     return start
+
+
+def leave(log: "Log", topic: Topic, partition: int, path: str) -> None:
+    """Have the store keep nothing of a staged file that it has not taken in, as `StagingStore`."""
+    let_go = getattr(log._parts.store, "leave", None)  # noqa: SLF001 - For rooms above.
+    if let_go is not None:
+        let_go(log._access.find_to_append(topic, ()), partition, path)  # noqa: SLF001 - As above.

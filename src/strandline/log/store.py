@@ -97,6 +97,9 @@ class Capabilities:
     """Whether the server that has the records evaluates predicates, see `EvaluatingStore`."""
     has_metrics: bool = False
     """Whether the store has metrics of its own, see `MeasuredStore`."""
+    has_schemas: bool = False
+    """Whether it keeps the versions of schemas for callers that not every topic is open to, see
+    `SchemaStore`."""
     has_segments: bool = False
     """Whether records are kept in segments that can be sealed, see `SegmentedStore`."""
     has_selection: bool = False
@@ -401,6 +404,19 @@ class MeasuredStore(Protocol):
 
     def metrics(self) -> StoreMetrics:
         """Return what the store has done since it was opened. Does not block."""
+
+
+class SchemaStore(Protocol):
+    """What a store with `has_schemas` offers besides."""
+
+    def schemas(self) -> Mapping[UUID, Sequence[bytes]]:
+        """Return the later versions of the schemas of all topics that are open to the caller.
+
+        By the id of the topic, oldest first, each as Arrow serializes a schema.
+        """
+
+    def add_schema(self, topic: Topic, schema: bytes, expected: int) -> bool:
+        """Add a version, durably, while `schemas` has this many in all; return whether it was."""
 
 
 class SegmentedStore(Protocol[T_contra]):

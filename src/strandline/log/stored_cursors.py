@@ -1,14 +1,17 @@
 """A consumer's cursors in a topic, as they are stored: one value, of which few are decoded."""
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from strandline.log.lags import ConsumerCursor
-from strandline.values import CorruptError, Tenant
+from strandline.values import CorruptError, Tenant, Topic
+
+if TYPE_CHECKING:
+    from strandline.log.log import Log
 
 CURSORS_PREFIX: Final = "cursors/"
 
@@ -33,18 +36,25 @@ class _Place(msgspec.Struct, frozen=True):
 
 
 _encode = msgspec.json.encode
-decode_cursor = msgspec.json.Decoder(ConsumerCursor).decode
+decode_cursor: Callable[[bytes], ConsumerCursor] = msgspec.json.Decoder(ConsumerCursor).decode
 _decode_place = msgspec.json.Decoder(_Place).decode
+_decode_document = msgspec.json.Decoder(_Document).decode
+
+
 # A member that joins asks for one partition after the other, and each answer is in the one
 # document of them all: looked through each time, joining would cost the square of their number.
-decode_consumer = lru_cache(maxsize=8)(msgspec.json.Decoder(_Document).decode)
+@lru_cache(maxsize=8)
+def decode_consumer(raw: bytes) -> _Document:
+    """Return a consumer's document, without decoding its cursors."""
+    return _decode_document(raw)
 
 
 class StoredConsumer:
     """One consumer's cursors in a topic. Each call decodes those that it names, and no others."""
 
     def __init__(self, tenant: str | None, name: str, parts: tuple[msgspec.Raw, ...] = ()) -> None:
-        self.tenant, self.name = tenant, name
+        self.tenant: Final = tenant
+        self.name: Final = name
         self._parts = parts
 
     @classmethod
@@ -101,6 +111,22 @@ class StoredConsumer:
             return decode_cursor(part)
         except msgspec.MsgspecError as error:
             raise _unreadable(self.tenant, self.name) from error
+
+
+def stored_cursor(
+    log: "Log", topic: Topic, consumer: str, partition: int, tenant: str | None
+) -> ConsumerCursor | None:
+    """Return a consumer's cursor with all that is stored with it. Raises as `log.cursor`."""
+    return next(stored_cursors(log, topic, consumer, (partition,), tenant))
+
+
+def stored_cursors(
+    log: "Log", topic: Topic, consumer: str, partitions: Collection[int], tenant: str | None
+) -> Iterator[ConsumerCursor | None]:
+    """Yield the same for each of these partitions, with one read of the store."""
+    found, whose, name = log._access.consumer(topic, consumer, tenant)  # noqa: SLF001 - A part of the log.
+    found = log._access.with_partitions(found, partitions)  # noqa: SLF001
+    return log._cursors.stored_in(found, partitions, whose, name)  # noqa: SLF001
 
 
 def _unreadable(tenant: str | None, name: str) -> CorruptError:

@@ -4,7 +4,9 @@ Each group is one value, replaced by compare-and-set: its members, and which of 
 which partition. The cursors are stored beside it, each with the generation of its holder.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping
+from operator import attrgetter
 from typing import Final, Self
 
 import msgspec
@@ -54,6 +56,9 @@ class StoredHold(msgspec.Struct, frozen=True, omit_defaults=True):
     reason: str
 
 
+_partition = attrgetter("partition")
+
+
 class StoredGroup(msgspec.Struct, frozen=True, omit_defaults=True):
     """The whole group."""
 
@@ -63,6 +68,7 @@ class StoredGroup(msgspec.Struct, frozen=True, omit_defaults=True):
     """The highest generation used so far."""
     members: tuple[StoredMember, ...] = ()
     holds: tuple[StoredHold, ...] = ()
+    """Sorted by partition."""
 
     def member(self, member_id: str | None) -> StoredMember | None:
         """Return a member."""
@@ -70,7 +76,9 @@ class StoredGroup(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def hold(self, partition: int) -> StoredHold | None:
         """Return the hold of a partition: its holder, or the last one."""
-        return next((each for each in self.holds if each.partition == partition), None)
+        at = bisect_left(self.holds, partition, key=_partition)
+        found = self.holds[at : at + 1]
+        return found[0] if found and found[0].partition == partition else None
 
     def held_by(self, member_id: str) -> list[int]:
         """Return the partitions that a member holds, ascending."""

@@ -82,16 +82,16 @@ class _ListAppend(NamedTuple):
 class StoredRecords(Sequence[StoredRecord]):
     """Records without a gap, from an offset on.
 
-    With the core, the events of a list are kept as they are, and made records of when they are
-    read. Python's collector goes through each tuple of a log again and again, and never through
-    an event of the core.
+    With the core, the events of a list are kept as they are, and become records when they are
+    read: the garbage collector visits every tuple of a log at each full collection, and no
+    event of the core.
     """
 
     def __init__(
         self, start: int, entries: list[Any] | None = None, runs: Sequence[_ListAppend] = ()
     ) -> None:
         #: The offset of the oldest.
-        self.start = start
+        self.start: int = start
         self._entries: list[StoredRecord | Any] = [] if entries is None else entries
         # Invariant: an event belongs to the last run that begins at its offset or before. A run
         # is added before its events are: one that is left without them does no harm.
@@ -103,7 +103,7 @@ class StoredRecords(Sequence[StoredRecord]):
         return records if isinstance(records, cls) else cls(start, [*records])
 
     def add(self, placed: PlacedDrafts) -> None:
-        """Add what follows on the last."""
+        """Add records that follow the last one."""
         drafts = placed.drafts
         if isinstance(drafts, EventDrafts) and placed.values is None:
             self._runs.append(_ListAppend(placed.start, placed.timestamp_us, placed.tenant))
@@ -118,11 +118,11 @@ class StoredRecords(Sequence[StoredRecord]):
         del self._runs[: self._run_at(self.start)]
 
     def replace(self, index: int, record: StoredRecord) -> None:
-        """Put another record in the place of one."""
+        """Replace the record at an index."""
         self._entries[index] = record
 
     def sizes(self) -> Iterator[int]:
-        """Yield how large each counts."""
+        """Yield the size that each counts with."""
         for entry in self._entries:
             yield entry.size_bytes if type(entry) is StoredRecord else size_of(entry)
 
@@ -135,8 +135,16 @@ class StoredRecords(Sequence[StoredRecord]):
         for run, first, last in self._pieces():
             for start in range(first, last, _PIECE_RECORDS):
                 stop = min(last, start + _PIECE_RECORDS)
-                entries = self._entries[start - self.start : stop - self.start]
-                if run is None or StoredRecord in set(map(type, entries)):
+                entries: list[Any] = self._entries[start - self.start : stop - self.start]
+                types = set(map(type, entries))
+                if kind is ValueKind.EVENT and types == {StoredRecord}:
+                    yield from [
+                        Record(topic, partition, offset, at_us, key, tenant, event)
+                        for offset, at_us, key, tenant, body, _, _ in entries
+                        for event in (Event.load(body[0], body[1], key, body[2], body[3]),)
+                    ]
+                elif run is None or StoredRecord in types:
+                    # A batch may turn out to be damaged: those before it are whole.
                     for each in self[start - self.start : stop - self.start]:
                         offset, timestamp_us, key, tenant, body, _, _ = each
                         value = load(kind, body, key)

@@ -21,7 +21,13 @@ from strandline.values import (
     parse_tenant,
     partition_for_key,
 )
-from strandline.values.arguments import check_limit, check_options, check_timeout, check_whole
+from strandline.values.arguments import (
+    INT64_MAX,
+    check_limit,
+    check_options,
+    check_timeout,
+    check_whole,
+)
 from strandline.values.names import RESERVED_PREFIX
 from strandline.values.partitioning import unknown_partition
 
@@ -89,12 +95,18 @@ class Terms:
         return self.producer is not None or self.idempotency_key is not None
 
     def check_count(self, count: int) -> None:
-        """Raise InvalidError if a repeat of this many values could not be recognised."""
+        """Raise InvalidError if this many values have no sequences, or no repeat recognised."""
         if self.producer is not None and count > PRODUCER_SEQUENCES_KEPT:
             raise InvalidError(
                 "a repeat of so many sequences could not be recognised, append fewer at a time",
                 values=count,
                 values_max=PRODUCER_SEQUENCES_KEPT,
+            )
+        if self.sequence is not None and self.sequence + count - 1 > INT64_MAX:
+            raise InvalidError(
+                "the last of these values would have a sequence beyond 64 bits, begin lower",
+                sequence=self.sequence,
+                values=count,
             )
 
     def level(self, durability_max: Durability) -> Durability:

@@ -129,6 +129,7 @@ class WireStore(Message):
     scopes: list[str]
     body_bytes_max: int
     tenant: str | None = None
+    has_schemas: bool = False
 
 
 class FindCall(Message):
@@ -261,6 +262,20 @@ class SchemaReturn(Message):
     """Columns, as Arrow serializes a schema."""
 
     columns: bytes
+
+
+class SchemasReturn(Message):
+    """The later versions of schemas, by the id of the topic. See SchemaStore."""
+
+    versions: dict[UUID, list[bytes]]
+
+
+class AddSchemaCall(Message):
+    """Adds a version of a schema, while the caller sees this many in all."""
+
+    topic_id: UUID
+    schema: bytes
+    expected: int
 
 
 class WirePiece(Message):

@@ -94,7 +94,7 @@ class Builder:
     # --- comparing ---
 
     def compare(self, op: str, left: Node, right: Node, at: int) -> Node:
-        """Return a comparison of two values that meet."""
+        """Return a comparison of two values with a common type."""
         self.check_reach(left, right)
         self.check_reach(right, left)
         left, right = self.meet(left, right, at)
@@ -115,7 +115,7 @@ class Builder:
             return
         if other.type is VARIANT and value.type in INTEGERS and abs(value.detail) > _EXACT_MAX:
             self.refuse(
-                f"as a DOUBLE a value of JSON has not so many digits, write {self._path(other)}"
+                f"a JSON value is read as DOUBLE, without so many digits; write {self._path(other)}"
                 "::BIGINT",
                 value.position,
             )
@@ -175,7 +175,7 @@ class Builder:
             return [self.cast(each, kind) for each in nodes]
         if kind is VOID and sum(each.type is VARIANT for each in nodes) > 1:
             self.refuse(
-                f"of two values of JSON say the type of one, as in {self._path(untyped)}::DOUBLE",
+                f"give one of two JSON values a type, as in {self._path(untyped)}::DOUBLE",
                 untyped.position,
             )
         wanted = self._looked_as(kind)

@@ -196,7 +196,7 @@ def _from_text(target: SqlType, *, is_try: bool) -> Kernel:
     def one(text: str) -> Any:
         value = read_text(text, target)
         if value is None and not is_try:
-            raise pa.ArrowInvalid(f"a text is no {target}")
+            raise pa.ArrowInvalid(f"a text is not a valid {target}")
         return value
 
     return _each(one, arrow_type(target))

@@ -147,7 +147,7 @@ class _Checker:
             column, value = each.inputs
             if column.detail in self._calling.recased and not survives_recasing(value.detail):
                 self._make.refuse(
-                    "lower and upper in each other stand beside no equality of the same column "
+                    "nested lower and upper must not stand next to an equality of the same column "
                     "with a text whose letters change in number or form",
                     value.position,
                 )
@@ -290,9 +290,7 @@ class _Checker:
         kind = value.type if value.type is not VARIANT else others[0].type
         for each in others:
             if (kind is STRING) is not (each.type is STRING) and VOID not in {kind, each.type}:
-                self._make.refuse(
-                    "the values of IN are all text, or none of them is", each.position
-                )
+                self._make.refuse("the values of IN must be all text, or none", each.position)
             self._make.check_reach(each, value)
             kind = self._make.common(kind, each.type, each.position)
         value, *others = self._make.met([value, *others], at)

@@ -56,7 +56,7 @@ def common_type(left: SqlType, right: SqlType) -> SqlType:
         raise Mismatch("a time with a zone and one without are not compared", is_unsupported=True)
     if DATE in both and both & {TIMESTAMP, TIMESTAMP_NTZ}:
         return right if left is DATE else left
-    raise Mismatch(f"{left} and {right} do not meet, use CAST")
+    raise Mismatch(f"{left} and {right} have no common type, use CAST")
 
 
 def result_type(
@@ -71,7 +71,7 @@ def result_type(
     for kind in kinds:
         if not is_number(kind):
             raise Mismatch(
-                f"numbers are calculated with, and not {kind}; a time is moved by an INTERVAL",
+                f"arithmetic needs numbers, and not {kind}; add an INTERVAL to a time",
                 is_unsupported=True,
             )
     if op == "div":
@@ -104,7 +104,7 @@ def _of_numbers(left: SqlType, right: SqlType, *, bounded: bool = True) -> SqlTy
     wider = wider_decimal(as_decimal(left), as_decimal(right))
     if bounded and wider.precision > DIGITS_MAX:
         raise Mismatch(
-            f"to compare {left} and {right} takes more than {DIGITS_MAX} digits",
+            f"comparing {left} and {right} takes more than {DIGITS_MAX} digits",
             is_unsupported=True,
         )
     return wider

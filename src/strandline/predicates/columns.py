@@ -87,8 +87,8 @@ class KnownColumns:
     def _of_json(self, column: Node, place: PathText) -> Node:
         if spark_path(place.steps) is None:
             self._make.refuse(
-                "a name in a path is not empty, and has no question mark and not both kinds of "
-                "quotes, since Spark has no way to write it",
+                "a name in a path must not be empty, or have a question mark or both kinds of "
+                "quotes, which Spark cannot express",
                 place.start,
             )
         return Node("place", VARIANT, (column,), place.steps, place.start)

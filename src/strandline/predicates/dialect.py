@@ -63,7 +63,7 @@ FORMS: Final = (
     Form("`a AND b`, `a OR b`, `NOT a`", "BOOLEAN", "three-valued logic"),
     Form(
         "`=` `==` `<>` `!=` `<` `<=` `>` `>=`",
-        "two values of types that meet",
+        "two values with a common type",
         "NaN is equal to itself and above all numbers, -0.0 is 0.0, text is compared by bytes",
     ),
     Form("`a <=> b`, `a IS [NOT] DISTINCT FROM b`", "the same", "NULL is a value like others"),
@@ -86,7 +86,7 @@ FORMS: Final = (
     Form("`a [NOT] RLIKE 'pattern'`, `REGEXP`", "STRING", "finds a regular expression; see below"),
     Form(
         "`CASE WHEN a THEN b … [ELSE c] END`, `CASE a WHEN b THEN c … END`",
-        "BOOLEAN, values that meet",
+        "BOOLEAN, values with a common type",
         "NULL without ELSE",
     ),
     Form("`a || b`", "as `concat`", "as `concat`"),
@@ -101,7 +101,7 @@ FORMS: Final = (
     Form("`a / b`", "numbers", "DOUBLE, of decimals DECIMAL; division by zero is an error"),
     Form(
         "`a % b`",
-        "numbers but DECIMAL, which is cast to DOUBLE first",
+        "numbers except DECIMAL, which is cast to DOUBLE first",
         "the sign of `a`; by zero is an error",
     ),
 )
@@ -166,18 +166,22 @@ FUNCTIONS: Final = {
     "regexp_like": Function(
         "`regexp_like(a, 'pattern')`", "STRING", "BOOLEAN, the same", "regexp_like('ab', 'a|c')"
     ),
-    "if": Function("`if(a, b, c)`", "BOOLEAN, two that meet", "their type", "if(TRUE, 1, 2) = 1"),
+    "if": Function(
+        "`if(a, b, c)`", "BOOLEAN, two with a common type", "their type", "if(TRUE, 1, 2) = 1"
+    ),
     "coalesce": Function(
         "`coalesce(a, b, …)`",
-        "values that meet",
+        "values with a common type",
         "the first that is not NULL",
         "coalesce(NULL, 2) = 2",
     ),
-    "nvl": Function("`nvl(a, b)`", "values that meet", "the same", "nvl(NULL, 'b') = 'b'"),
-    "ifnull": Function("`ifnull(a, b)`", "values that meet", "the same", "ifnull(1, 2) = 1"),
+    "nvl": Function("`nvl(a, b)`", "values with a common type", "the same", "nvl(NULL, 'b') = 'b'"),
+    "ifnull": Function(
+        "`ifnull(a, b)`", "values with a common type", "the same", "ifnull(1, 2) = 1"
+    ),
     "nullif": Function(
         "`nullif(a, b)`",
-        "values that meet",
+        "values with a common type",
         "NULL if they are equal, else `a`",
         "nullif(1, 1) IS NULL",
     ),
@@ -186,13 +190,13 @@ FUNCTIONS: Final = {
     ),
     "round": Function(
         "`round(a[, digits])`",
-        "a number but FLOAT, digits from 0",
+        "a number except FLOAT, digits from 0",
         "half away from zero",
         "round(2.675e0, 2) = 2.68",
     ),
     "floor": Function("`floor(a)`", "a number", "BIGINT, or DECIMAL of one", "floor(-1.5) = -2"),
     "ceil": Function("`ceil(a)`", "a number", "BIGINT, or DECIMAL of one", "ceil(-1.5) = -1"),
-    "mod": Function("`mod(a, b)`", "numbers but DECIMAL", "as `a % b`", "mod(-7, 4) = -3"),
+    "mod": Function("`mod(a, b)`", "numbers except DECIMAL", "as `a % b`", "mod(-7, 4) = -3"),
     "date_trunc": Function(
         "`date_trunc('unit', a)`",
         "TIMESTAMP or DATE",

@@ -48,8 +48,8 @@ def check_order(node: Node, text: str) -> None:
         if part.can_fail:
             if any(_is_never_true(each) for each in parts):
                 raise UnsupportedPredicateError(
-                    "the result does not depend on this, which can fail: what stands beside it "
-                    "is never true, for its NULL",
+                    "this can fail, and the result does not depend on it: what stands next to it "
+                    "is never true, because of its NULL",
                     position=part.position,
                     text=text,
                 )
@@ -83,14 +83,14 @@ def _check_part(part: Node, text: str) -> None:
         if each.op in {"add", "mul"} and len(_constants(each, each.op)) > 1:
             # Spark adds constants first, which may avoid an overflow.
             raise UnsupportedPredicateError(
-                "constants in one sum or product stand together, in parentheses",
+                "put the constants of one sum or product together, in parentheses",
                 position=each.position,
                 text=text,
             )
         if each.op in COMPARE and _may_be_skipped(*each.inputs):
             raise UnsupportedPredicateError(
-                "an operation that can fail is compared with something else than itself, and with "
-                "a number that its type can hold",
+                "an operation that can fail must not be compared with itself, or with a number "
+                "that its type cannot hold",
                 position=each.inputs[1].position,
                 text=text,
             )
@@ -101,7 +101,7 @@ def _check_part(part: Node, text: str) -> None:
     if len(leaves) == 1 and all(each.op in MAY_BE_NULL | _PASSING for each in loose):
         return
     raise UnsupportedPredicateError(
-        "an operation that can fail stands directly in a comparison which is joined to others "
+        "an operation that can fail must stand directly in a comparison, joined to others "
         "by AND, not inside OR, IN, IS or <=>; calculate with DOUBLE or use TRY_CAST",
         position=min(each.position for each in loose),
         text=text,
@@ -114,7 +114,7 @@ def _check_place(part: Node, before: tuple[Node, ...], after: tuple[Node, ...], 
     for each in before:
         if _may_be_null(each, part):
             raise UnsupportedPredicateError(
-                "before a comparison that can fail stands nothing that may be NULL by itself, "
+                "no part that may be NULL may come before a comparison that can fail, "
                 "such as a path, TRY_CAST, OR or CASE; move it behind, or test it with IS TRUE",
                 position=each.position,
                 text=text,
@@ -193,8 +193,8 @@ def _check_neighbours(part: Node, others: tuple[Node, ...], text: str) -> None:
     for other in others:
         if read & other.columns() and not _is_harmless(other):
             raise UnsupportedPredicateError(
-                "a comparison that can fail has no equality beside it with a column that it "
-                "reads, put the value in its place",
+                "a comparison that can fail must not stand next to an equality with a column that "
+                "it reads; write the value instead",
                 position=other.position,
                 text=text,
             )

@@ -156,7 +156,7 @@ def matches_each(predicates: Sequence[Predicate], batch: pa.RecordBatch) -> list
 def _together(predicates: tuple[Predicate, ...]) -> tuple[Program, list[Evaluation]]:
     evaluations = [each._evaluation for each in predicates]  # noqa: SLF001
     if not all(each.schema.equals(evaluations[0].schema) for each in evaluations):
-        raise InvalidError("predicates that are evaluated together have one schema")
+        raise InvalidError("predicates that are evaluated together must have one schema")
     return _evaluating().together(evaluations), evaluations
 
 

@@ -70,7 +70,7 @@ class Program:
         found = batch.schema.get_field_index(field.name)
         if found < 0 or batch.schema.field(found).type != field.type:
             raise InvalidError(
-                "this batch has not the column that the predicate was made for",
+                "this batch lacks a column of the predicate",
                 column=field.name,
                 type=str(field.type),
             )

@@ -92,8 +92,8 @@ def read(text: str) -> Read:
     tokens, places = joined_places(text, _tokens(text))
     _Look(text, tokens).check()
     try:
-        told_apart = [_marked(token) for token in tokens]
-        (tree,) = _Parser(dialect=_SPARK).parse_into(exp.Condition, told_apart, text)
+        marked = [_marked(token) for token in tokens]
+        (tree,) = _Parser(dialect=_SPARK).parse_into(exp.Condition, marked, text)
     except ParseError as error:
         raise _syntax_error(text, tokens, error) from error
     except RecursionError as error:
@@ -101,7 +101,7 @@ def read(text: str) -> Read:
             "this is nested too deeply", position=0, text=text
         ) from error
     if not isinstance(tree, exp.Expression):
-        raise PredicateError("this is no expression", position=0, text=text)
+        raise PredicateError("this is not an expression", position=0, text=text)
     _check_depth(text, tree)
     return Read(tree, places)
 
@@ -133,13 +133,13 @@ def _tokens(text: str) -> list[Any]:
         found = _LINE_AND_COLUMN.search(str(error))
         at = _offset(text, int(found[1]), int(found[2])) if found else len(text) - 1
         raise PredicateError(
-            "this text is not closed, or holds a character that means nothing",
+            "a string is not closed, or a character is not valid here",
             position=max(at, 0),
             text=text,
         ) from error
     if len(tokens) > TOKENS_MAX:
         raise UnsupportedPredicateError(
-            f"a predicate has at most {TOKENS_MAX} words and signs",
+            f"a predicate has at most {TOKENS_MAX} tokens",
             position=tokens[TOKENS_MAX].start,
             text=text,
         )
@@ -251,12 +251,12 @@ class _Look:
             following = self._tokens[at + 1] if at + 1 < len(self._tokens) else token
             if following.text.lower() not in CAST_TYPES:
                 known = ", ".join(sorted(CAST_TYPES)).upper()
-                self._refuse(f"values are not cast to this, but to {known}", following)
+                self._refuse(f"values cannot be cast to this, but to {known}", following)
             return
         if before in {"ALIAS", "DCOLON"}:
             return
         if name == "IDENTIFIER":
-            self._refuse("the name of a function stands without backticks", token)
+            self._refuse("write the name of a function without backticks", token)
         is_operator = name == "RLIKE" and before not in _BEFORE_OPERAND
         is_call = (name == "VAR" or _WORD.match(token.text)) and name not in _BEFORE_PAREN
         if is_call and not is_operator and word not in FUNCTIONS:
@@ -268,7 +268,7 @@ class _Look:
         if before.lower() in CAST_TYPES or before in {"TEXT", "TIMESTAMPTZ"}:
             word = self._tokens[at - 1].text.upper()
             if word not in _TYPED_LITERALS:
-                self._refuse("only DATE and TIMESTAMP stand before a text", token)
+                self._refuse("only DATE and TIMESTAMP are allowed before a text", token)
 
     def _check_signs(self, token: Any, name: str, before: str) -> None:
         is_prefix = before in _BEFORE_OPERAND or before in JOINTS or before in COMPARISONS
@@ -316,7 +316,9 @@ class _Look:
 
     def _close(self, token: Any) -> None:
         if len(self._levels) == 1:
-            raise PredicateError("this closes nothing", position=token.start, text=self._text)
+            raise PredicateError(
+                "there is no opening bracket for this", position=token.start, text=self._text
+            )
         self._levels.pop()
 
     def _check_not(self, token: Any, before: str) -> None:

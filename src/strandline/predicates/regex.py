@@ -18,7 +18,7 @@ _REFUSED: Final = {
     "b": "Java's versions differ on \\b, name the characters around the word",
     "B": "Java's versions differ on \\B, name the characters around the word",
     "Z": "write \\z",
-    "Q": "write \\ before each sign that means something",
+    "Q": "write \\ before each special character",
     "p": "classes of Unicode are not part of the dialect, write [a-z]",
     "P": "classes of Unicode are not part of the dialect, write [^a-z]",
     "x": "write the character itself",
@@ -57,7 +57,7 @@ class _Pattern:
         if self._open:
             self._refuse("a parenthesis is not closed")
         if self._has_dollar and self._may_be_return:
-            self._refuse("beside what matches \\r, write \\z instead of $")
+            self._refuse("in a pattern that can match \\r, write \\z instead of $")
         return "".join(self._found)
 
     def _take(self) -> str:
@@ -112,7 +112,7 @@ class _Pattern:
 
     def _check_escape(self, sign: str) -> None:
         if sign.isdigit():
-            self._refuse("a pattern does not refer to what it matched")
+            self._refuse("back-references are not part of the dialect")
         if sign.isalpha():
             self._refuse(_REFUSED.get(sign, f"\\{sign} is not part of the dialect"))
 
@@ -125,9 +125,7 @@ class _Pattern:
         while not parts or self._next() != "]":
             sign = self._take()
             if sign == "]" or (sign == "[" or (sign == "&" and self._next() == "&")):
-                self._refuse(
-                    "write \\[ or \\] in a class; classes are not in each other, nor joined"
-                )
+                self._refuse("write \\[ or \\] in a class; classes cannot be nested or intersected")
             if sign != "\\":
                 parts.append("-" if sign == "-" else _quoted(sign))
                 self._may_be_return |= sign == "\r"
@@ -140,7 +138,7 @@ class _Pattern:
                 self._may_be_return |= escaped == "r"
                 parts.append(_SIGNS[escaped])
             elif escaped.isalnum():
-                self._refuse("this escape does not stand in a class")
+                self._refuse("this escape is not allowed in a class")
             else:
                 parts.append(_quoted(escaped))
         self._take()
@@ -161,14 +159,14 @@ class _Pattern:
 
     def _quantifier(self, sign: str) -> None:
         if not self._is_atom:
-            self._refuse("a repetition follows what it repeats")
+            self._refuse("there is nothing to repeat before this")
         self._is_atom = False
         if sign != "{":
             self._found.append(sign)
         else:
             self._found.append(self._counted())
         if self._next() == "+":
-            self._refuse("a repetition that gives nothing back is not part of the dialect")
+            self._refuse("possessive quantifiers are not part of the dialect")
         if self._next() == "?":
             self._found.append(self._take())
 
@@ -176,20 +174,20 @@ class _Pattern:
         end = self._pattern.find("}", self._at)
         low, comma, high = self._pattern[self._at : max(end, self._at)].partition(",")
         if end < 0 or not low.isdigit() or not (high == "" or high.isdigit()) or not low.isascii():
-            self._refuse("write {2}, {2,} or {2,5}, and \\{ for the sign itself")
+            self._refuse("write {2}, {2,} or {2,5}, and \\{ for the character itself")
         self._at = end + 1
         most = int(high or low)
         self._repetitions *= max(most, 1)
         if most < int(low) or self._repetitions > REPETITIONS_MAX:
-            self._refuse(f"what is repeated is so at most {REPETITIONS_MAX} times, all in all")
+            self._refuse(f"repetitions multiply to at most {REPETITIONS_MAX}")
         return f"{{{low}{comma}{high}}}"
 
     def _group(self) -> None:
         if self._next() == "?":
             if self._pattern[self._at : self._at + 2] != "?:":
                 self._refuse(
-                    "flags, names, and looks ahead and behind are not part of the dialect; "
-                    "(?:…) is, and ILIKE takes no notice of case"
+                    "flags, named groups and lookarounds are not part of the dialect; "
+                    "(?:…) is, and ILIKE ignores case"
                 )
             self._at += 2
         self._open += 1
@@ -198,14 +196,14 @@ class _Pattern:
 
     def _close(self) -> None:
         if not self._open:
-            self._refuse("this parenthesis closes nothing")
+            self._refuse("this parenthesis has no opening one")
         self._open -= 1
         self._found.append(")")
         self._is_atom = True
 
     def _dollar(self) -> None:
         if self._next() not in {"", ")", "|"}:
-            self._refuse("$ stands at the end; \\$ is the sign itself")
+            self._refuse("$ is only allowed at the end; \\$ is the character")
         # In Java, one line end may follow.
         self._found.append(rf"(?:\r\n|[{_LINE_ENDS}])?\z")
         self._has_dollar = True

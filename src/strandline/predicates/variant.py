@@ -92,7 +92,7 @@ def _one(value: Any, kind: SqlType, cast: Callable[[Any, SqlType], Any], *, is_t
     except NotCastable as error:
         if is_try:
             return None
-        raise pa.ArrowInvalid(f"a value of the payload is no {kind}") from error
+        raise pa.ArrowInvalid(f"a value of the payload is not a valid {kind}") from error
     return found
 
 

@@ -62,6 +62,8 @@ class WaitingAppends:
         self._lock = threading.Lock()
         self._queue: deque[WaitingAppend] = deque()
         self._under_way: list[WaitingAppend] = []
+        #: The append whose caller takes the batches, if one does.
+        self._serving: WaitingAppend | None = None
         self._is_draining = False
         self._is_closed = False
 
@@ -72,16 +74,25 @@ class WaitingAppends:
     ) -> LoopOutcome:
         """Append; see Store.append."""
         waiting = WaitingAppend(request)
-        with self._lock:
-            self._state.check()
-            if self._is_closed:
-                raise closed_log()
-            self._queue.append(waiting)
-            is_first, self._is_draining = not self._is_draining, True
-        if is_first and may_wait and timeout_s is None and self._serve is not None:
-            self._serve(waiting)
-        elif is_first:
-            self._start()
+        serve = self._serve if may_wait and timeout_s is None else None
+        try:
+            with self._lock:
+                self._state.check()
+                if self._is_closed:
+                    raise closed_log()
+                self._queue.append(waiting)
+                is_first, self._is_draining = not self._is_draining, True
+                if is_first and serve is not None:
+                    self._serving = waiting
+            if is_first and serve is not None:
+                serve(waiting)
+            elif is_first:
+                self._start()
+        except BaseException:
+            # Interrupted before it took the appends that wait, perhaps.
+            if self._serving is waiting and self.is_handed_on():
+                self._start()
+            raise
         outcome = LoopOutcome(waiting.future, self._level, self._clock)
         if may_wait:
             self._wait(waiting, outcome, level, timeout_s)
@@ -140,11 +151,16 @@ class WaitingAppends:
             return batch
 
     def is_handed_on(self) -> bool:
-        """Whether appends still wait for another thread; if not, the next one calls `start`."""
+        """Whether appends still wait for another thread; if not, the next one calls `start`.
+
+        Those that were taken, and have no outcome because the thread was interrupted, fail.
+        """
         with self._lock:
-            self._is_draining = bool(self._queue)
-            self._under_way = []
-            return self._is_draining
+            self._serving = None
+            self._is_draining = is_handed_on = bool(self._queue)
+            taken, self._under_way = self._under_way, []
+        self.fail(taken, UnavailableError("the thread that stores it was interrupted, try again"))
+        return is_handed_on
 
     def fail(self, batch: list[WaitingAppend], error: StrandlineError) -> None:
         """Fail the appends of a batch that have no outcome yet."""

@@ -33,7 +33,9 @@ def unavailable(error: OSError, path: str) -> UnavailableError:
     if is_full(error):
         return FullError(error.filename or path, error.strerror or str(error))
     return UnavailableError(
-        "the file system refused this, fix the cause named in reason and try again",
+        "this process may not open more files, raise its limit (ulimit -n) and try again"
+        if error.errno == errno.EMFILE
+        else "the file system refused this, fix the cause named in reason and try again",
         path=error.filename or path,
         reason=error.strerror or str(error),
     )

@@ -47,7 +47,7 @@ class MemoryPartition:
         self.chain = chain
         self.lock: Final = threading.Lock()
         # Invariant: low <= oldest.
-        self.records = StoredRecords(0)
+        self.records: StoredRecords = StoredRecords(0)
         self.anchor = chain.origin if is_proved else None
         self.low: int = 0
         self.last_us: int = 0

@@ -102,8 +102,12 @@ def more_sequences_than_can_be_recognised_are_refused(open_log: OpenLog) -> None
     log.append_many("orders", events[1:], producer="p", sequence=0)
     again = log.append_many("orders", events[1:], producer="p", sequence=0)
 
+    with refused(InvalidError):
+        log.append_many("orders", events[:2], producer="q", sequence=2**63 - 1)
+    greatest = log.append("orders", events[0], producer="q", sequence=2**63 - 1)
+
     assert all(receipt.is_repeat for receipt in again)
-    assert high(log, "orders") == PRODUCER_SEQUENCES_KEPT
+    assert greatest.offset == PRODUCER_SEQUENCES_KEPT == high(log, "orders") - 1
 
 
 def a_repeated_idempotency_key_returns_the_original(open_log: OpenLog) -> None:

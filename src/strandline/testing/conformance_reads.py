@@ -66,13 +66,18 @@ def a_start_that_is_negative_or_beyond_the_end_is_refused(open_log: OpenLog) -> 
     log.create_topic("orders")
     fill(log, "orders", 5)
 
-    for start in (-1, 6, 10, True, 1.0, None):
+    for start in (-1, 6, 10, 2**63, 2**70, True, 1.0, None):
         with refused(InvalidError):
             log.read("orders", 0, start)  # type: ignore[arg-type]
         with refused(InvalidError):
             log.read_batches("orders", 0, start)  # type: ignore[arg-type]
     with refused(InvalidError):
         log.read("orders", 0, 3, 2)
+    with refused(InvalidError):
+        log.history("orders", 0, 2**70)
+    with refused(InvalidError):
+        log.history("orders", 0, 6)
+    assert not list(log.history("orders", 0, 5).pieces)
 
 
 def a_limit_of_zero_returns_nothing_and_none_is_no_limit(open_log: OpenLog) -> None:

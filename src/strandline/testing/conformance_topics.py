@@ -124,17 +124,17 @@ def topics_are_listed_by_name_and_by_tenant(open_log: OpenLog) -> None:
 
 def two_tenants_may_each_have_a_topic_of_one_name(open_log: OpenLog) -> None:
     log = open_log()
-    everybodys = log.create_topic("orders")
-    acmes = log.create_topic("orders", tenant="acme", partitions=2)
+    global_topic = log.create_topic("orders")
+    own_topic = log.create_topic("orders", tenant="acme", partitions=2)
 
     log.append("orders", event(0))
-    log.append(acmes, event(1), partition=1)
+    log.append(own_topic, event(1), partition=1)
 
-    assert everybodys.id != acmes.id
-    assert log.topic("orders") == everybodys
-    assert log.topic("orders", tenant="acme") == acmes
+    assert global_topic.id != own_topic.id
+    assert log.topic("orders") == global_topic
+    assert log.topic("orders", tenant="acme") == own_topic
     assert numbers(log, "orders") == [0]
-    assert numbers(log, acmes, 1) == [1]
+    assert numbers(log, own_topic, 1) == [1]
 
 
 def a_name_that_differs_only_by_case_is_refused(open_log: OpenLog) -> None:
@@ -149,7 +149,7 @@ def a_name_that_differs_only_by_case_is_refused(open_log: OpenLog) -> None:
 
 
 def hostile_names_are_refused(open_log: OpenLog) -> None:
-    """T3: no name leads anywhere else."""
+    """T3: no name leads to another path."""
     log = open_log()
 
     for name in (*HOSTILE_NAMES, "__strandline.x", "__STRANDLINE.x"):

@@ -1,16 +1,16 @@
-"""The later versions of all schemas: read from the records of an internal topic."""
+"""The later versions of all schemas: read from an internal topic, or from a store that has them."""
 
 import base64
 import copy
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, cast
 from uuid import UUID
 
 import pyarrow as pa
 
-from strandline.log import Log, TopicName
+from strandline.log import Log, SchemaStore, TopicName, parts_of
 from strandline.typed.definition import TopicDefinition, defined
 from strandline.typed.schemas import packed, unpacked
 from strandline.values import ConflictError, CorruptError, Event, InvalidError, Offset, Topic
@@ -42,7 +42,13 @@ class SchemaVersions:
         return added
 
     def catch_up(self, log: Log) -> Offset:
-        """Read versions that others have added, and return where the internal topic ends."""
+        """Read versions that others have added, and return how many entries there are.
+
+        Of the internal topic, or, where that is not open to the log, of what its store shows.
+        """
+        store = parts_of(log).store
+        if store.capabilities.has_schemas:
+            return self._take(cast("SchemaStore", store).schemas())
         try:
             internal = log.topic(SCHEMAS_TOPIC)
         except InvalidError:
@@ -53,8 +59,16 @@ class SchemaVersions:
                 self._next = Offset(record.offset + 1)
             return self._next
 
+    def every(self) -> Mapping[UUID, Sequence[pa.Schema | CorruptError]]:
+        """Return the later versions of all topics that were read so far, by the topic's id."""
+        with self._lock:
+            return {each: tuple(versions) for each, versions in self._added.items()}
+
     def add(self, log: Log, topic: Topic, schema: pa.Schema, end: Offset) -> bool:
-        """Add a version if none was added since the topic ended at `end`; return whether it was."""
+        """Add a version if none was since `catch_up` returned `end`; return whether it was."""
+        store = parts_of(log).store
+        if store.capabilities.has_schemas:
+            return cast("SchemaStore", store).add_schema(topic, packed(schema), end)
         internal = log.create_topic(SCHEMAS_TOPIC, internal=True)
         content = base64.b64encode(packed(schema)).decode("ascii")
         event = Event(_ADDED, {"topic": str(topic.id), "schema": content})
@@ -69,11 +83,22 @@ class SchemaVersions:
     def _fold(self, event: Event) -> None:
         added = event.payload
         schemas = self._added.setdefault(UUID(added["topic"]), [])
-        try:
-            schemas.append(unpacked(base64.b64decode(added["schema"])))
-        except CorruptError as error:
-            # Only this topic is affected: versions of the others are read on.
-            schemas.append(error)
+        schemas.append(_read(base64.b64decode(added["schema"])))
+
+    def _take(self, found: Mapping[UUID, Sequence[bytes]]) -> Offset:
+        with self._lock:
+            for topic_id, contents in found.items():
+                schemas = self._added.setdefault(topic_id, [])
+                schemas += [_read(each) for each in contents[len(schemas) :]]
+        return Offset(sum(map(len, found.values())))
+
+
+def _read(content: bytes) -> pa.Schema | CorruptError:
+    try:
+        return unpacked(content)
+    except CorruptError as error:
+        # Only this topic is affected: versions of the others are read on.
+        return error
 
 
 def definition_of(log: Log, topic: TopicName) -> TopicDefinition:

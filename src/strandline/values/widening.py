@@ -56,7 +56,7 @@ def united(schemas: Iterable[pa.Schema]) -> pa.Schema:
         return pa.unify_schemas([pa.schema(map(widened, schema)) for schema in distinct])
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise InvalidError(
-            "these records have one column with two types, read them apart", reason=str(error)
+            "these records have one column with two types, read them separately", reason=str(error)
         ) from error
 
 

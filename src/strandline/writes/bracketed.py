@@ -249,7 +249,13 @@ class BracketedDrain(Drain[W, R, F, V, S, C]):
                 result = store(write, context)
                 if result is not None:
                     storage.flush_s += self._clock.monotonic() - started
-                    self._count_stored(epoch)
+                    self.epoch = epoch
+                    self._start = epoch + 1
+                    self.flushes[_BRACKET] += 1
+                    mark = storage.written.mark
+                    mark.value = epoch
+                    if mark.waiters:
+                        mark.wake_reached()
         except FullError as exc:
             error = _not_stored(exc, write)
         except BaseException as exc:
@@ -261,15 +267,6 @@ class BracketedDrain(Drain[W, R, F, V, S, C]):
         if error is not None:
             return refused(storage, error, epoch)
         return None if result is None else WriteReceipt(storage, epoch, result)
-
-    def _count_stored(self, epoch: int) -> None:
-        self.epoch = epoch
-        self._start = epoch + 1
-        self.flushes[_BRACKET] += 1
-        mark = self.storage.written.mark
-        mark.value = epoch
-        if mark.waiters:
-            mark.wake_reached()
 
     def _write_inside(self, write: W, context: C) -> WriteReceipt[R]:
         storage = self.storage

@@ -10,7 +10,7 @@ from strandline.clock import Clock
 from strandline.locks import Attempt
 from strandline.values import UnavailableError
 from strandline.writes.ending import Ending
-from strandline.writes.loops import running_loop
+from strandline.writes.loops import check_on_asyncio, running_loop
 from strandline.writes.rounds import Leadership, LoopRounds, PlainRounds, Rounds
 from strandline.writes.waiter import LoopWaiter, ThreadWaiter
 from strandline.writes.watermark import Watermark
@@ -123,10 +123,12 @@ class Stage:
 
     def round_on_loop(self, turn: int) -> asyncio.Future[None]:
         """Return a future of the running loop, done once round `turn` has ended or none will."""
-        loop = running_loop() or asyncio.get_running_loop()
+        loop = running_loop()
         for each in self._loops:
             if each.loop is loop:
                 return each.future(turn)
+        check_on_asyncio()
+        loop = asyncio.get_running_loop()
         for each in tuple(self._loops):
             if each.loop.is_closed():
                 self._loops.remove(each)

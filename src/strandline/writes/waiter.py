@@ -50,43 +50,57 @@ class ThreadWaiter:
 class LoopWaiter:
     """A coroutine that waits on the running event loop."""
 
-    __slots__ = ("_event", "_wakeup")
+    # A future for each wait; asyncio.Event would keep a queue of waiters around it.
+    __slots__ = ("_future", "_is_woken", "_wakeup")
 
     leads = False
 
     def __init__(self) -> None:
         check_on_asyncio()
         self._wakeup = _wakeup_of(asyncio.get_running_loop())
-        self._event = asyncio.Event()
+        self._is_woken = False
+        self._future: asyncio.Future[None] | None = None
 
     def wake(self) -> None:
-        self._wakeup.notify(self._event)
+        self._wakeup.notify(self)
 
     def wake_here(self) -> None:
         """Wake it from the thread of its loop."""
-        self._event.set()
+        self._is_woken = True
+        future = self._future
+        if future is not None and not future.done():
+            future.set_result(None)
+
+    def forget(self) -> None:
+        """Forget a wake-up that came before the condition is checked again."""
+        self._is_woken = False
 
     async def wait(self) -> None:
         """Wait until woken."""
-        await self._event.wait()
-        self._event.clear()
+        if not self._is_woken:
+            self._future = future = asyncio.get_running_loop().create_future()
+            try:
+                await future
+            finally:
+                self._future = None
+        self._is_woken = False
 
 
 class _LoopWakeup:
     """Wakes the waiters of one loop, any number of them with one call from another thread."""
 
-    __slots__ = ("_events", "_is_notified", "_loop")
+    __slots__ = ("_is_notified", "_loop", "_waiters")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         # A weak reference: this object lives as long as the loop, and must not keep it alive.
         self._loop = weakref.ref(loop)
-        self._events: deque[asyncio.Event] = deque()
+        self._waiters: deque[LoopWaiter] = deque()
         self._is_notified = False
 
-    def notify(self, event: asyncio.Event) -> None:
-        # Invariant: an event is queued before the flag is read, and the flag is cleared
-        # before the queue is drained, so that no event is left in it.
-        self._events.append(event)
+    def notify(self, waiter: LoopWaiter) -> None:
+        # Invariant: a waiter is queued before the flag is read, and the flag is cleared
+        # before the queue is drained, so that no waiter is left in it.
+        self._waiters.append(waiter)
         if self._is_notified:
             return
         try:
@@ -102,8 +116,8 @@ class _LoopWakeup:
 
     def _deliver(self) -> None:
         self._is_notified = False
-        while self._events:
-            self._events.popleft().set()
+        while self._waiters:
+            self._waiters.popleft().wake_here()
 
 
 _wakeups: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _LoopWakeup] = (

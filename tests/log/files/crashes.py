@@ -15,7 +15,7 @@ from strandline.values import Durability
 from tests.log.staged_files import stage
 from tests.logs import file_log
 from tests.model.crash_check import CrashCheck, Violation
-from tests.model.crash_images import crash_points
+from tests.model.crash_images import crash_moments, crash_points
 from tests.model.disk import Disk
 from tests.model.log_history import LogHistory, Seen, SeenRecord, event_of, look
 from tests.model.log_workload import OPERATIONS, LogWorkload
@@ -91,14 +91,14 @@ class FileWorkload(LogWorkload):
         path, groups = f"/staged{numbers[0]}", (numbers[:2], numbers[2:])
         staged = [[event_of(number) for number in group] for group in groups]
         rows = stage(self.log, self.disk, path, name, staged, key=f"staged-{numbers[0]:04}")
-        self.tell(lambda history: history.ask_append(name, partition, numbers, None))
+        self.note(lambda history: history.before_append(name, partition, numbers, None))
         start = take_in(self.log, self.log.topic(name), partition, path, rows)
         assert start is not None
         records = [
             SeenRecord(record.offset, number, record.timestamp_us)
             for record, number in zip(self.log.read(name, partition, start), numbers, strict=True)
         ]
-        self.tell(lambda history: history.told_append(name, partition, records, _DURABLE))
+        self.note(lambda history: history.after_append(name, partition, records, _DURABLE))
         self.disk.unlink(path)
 
     def delete_lock(self) -> None:
@@ -176,7 +176,7 @@ def run_small(seed: int) -> None:
 
 
 def run(seed: int) -> None:
-    """Look at about IMAGES_PER_SEED crashes; see `crash`."""
+    """Look at up to about IMAGES_PER_SEED crashes; see `crash`."""
     crash(seed)
 
 
@@ -210,7 +210,7 @@ def crash(seed: int, *, images: int = IMAGES_PER_SEED) -> int:
 
 def after_one_crash(disk: Disk, chance: random.Random) -> tuple[Disk, Seen]:
     """Return what a power loss in the last quarter leaves after its recovery, and what is seen."""
-    points = [point.entries for point in crash_points(disk)]
+    points = crash_moments(disk)
     start = chance.choice(points[len(points) * 3 // 4 :])
     point = next(crash_points(disk, start=start))
     image = chance.choice(list(point.state.images(5, chance)))

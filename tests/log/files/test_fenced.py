@@ -110,7 +110,7 @@ def test_a_write_that_was_on_its_way_is_unknown_and_what_follows_is_closed(
                 CALLS[name](log)
 
 
-def test_a_writer_that_shares_goes_on_after_a_take_over(path: str) -> None:
+def test_a_writer_that_shares_continues_after_a_take_over(path: str) -> None:
     with file_log(path) as log:
         log.create_topic("t")
         log.append("t", EVENT)

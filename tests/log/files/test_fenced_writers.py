@@ -49,7 +49,7 @@ def numbers_in(log: Log) -> list[object]:
     return [record.payload for record in log.read("orders", 0, 0)]
 
 
-def test_a_writer_that_shares_goes_on_in_the_next_epoch(shared: Log) -> None:
+def test_a_writer_that_shares_continues_in_the_next_epoch(shared: Log) -> None:
     shared.append("orders", Event("made", 3))
 
     assert numbers_in(shared)[-2:] == [2, 3]
@@ -77,10 +77,10 @@ def test_a_writer_that_owns_the_partition_has_lost_it(owner: Log) -> None:
 )
 def test_a_fenced_lane_that_is_not_renewed_is_noticed(shared: Log, bug: Bug) -> None:
     with bug.planted(), pytest.raises((AssertionError, RecursionError, StrandlineError)):
-        test_a_writer_that_shares_goes_on_in_the_next_epoch(shared)
+        test_a_writer_that_shares_continues_in_the_next_epoch(shared)
 
 
-def test_an_owner_that_goes_on_is_noticed(owner: Log) -> None:
+def test_an_owner_that_continues_is_noticed(owner: Log) -> None:
     bug = Bug("an owner shares", Lane, "append", "self._is_exclusive", "False")
     late = Bug("and looks at nothing", PartitionWriter, "_prepare", "raise self._fenced()", "pass")
 

@@ -226,7 +226,7 @@ def test_a_timestamp_that_falls_is_found_without_a_proof(path: Path) -> None:
     assert [finding.offset for finding in verified(path).findings] == [4]
 
 
-def test_appends_and_trims_go_on_after_damage_at_the_end(path: Path, head: ProofHead) -> None:
+def test_appends_and_trims_continue_after_damage_at_the_end(path: Path, head: ProofHead) -> None:
     flip(Forger(path), EVENTS - 1)
 
     with file_log(str(path)) as log:

@@ -52,12 +52,12 @@ class TwoProcesses:
         self.io.before(1, meanwhile, kinds=SYNCS, forever=True)
         self.one.ack("t", "slow", 0, 5)
         assert self.io.count("sync_directory")
-        self.disk.tell("slow")
+        self.disk.note("slow")
 
     def act(self) -> None:
         assert self.other.cursor("t", "slow", 0) == 5
         self.other.ack("t", "quick", 0, 7)
-        self.disk.tell("quick")
+        self.disk.note("quick")
 
     def after_crashes(self, start: int) -> Iterator[tuple[set[object], Log]]:
         """Yield what had returned by each moment, and the log as a power loss then leaves it."""
@@ -65,7 +65,7 @@ class TwoProcesses:
         for point in crash_points(self.disk, start=start):
             for image in point.state.images(IMAGES, chance):
                 with opened(image.disk(), seed=3) as log:
-                    yield set(point.told), log
+                    yield set(point.facts), log
 
 
 def test_the_lock_is_free_while_a_process_waits_for_its_disk() -> None:
@@ -82,15 +82,15 @@ def broken_rules(two: TwoProcesses) -> list[str]:
     start = len(two.disk.journal)
     two.run()
     broken = []
-    for told, log in two.after_crashes(start):
+    for returned, log in two.after_crashes(start):
         slow, quick = log.cursor("t", "slow", 0), log.cursor("t", "quick", 0)
         if slow not in {1, 5} or quick not in {1, 7}:
             broken.append(f"a cursor is nowhere: {slow}, {quick}")
-        if "slow" in told and slow != 5:
+        if "slow" in returned and slow != 5:
             broken.append("an ack that has returned is lost")
-        if "quick" in told and quick != 7:
+        if "quick" in returned and quick != 7:
             broken.append("the other ack that has returned is lost")
-        if "quick" in told and slow != 5:
+        if "quick" in returned and slow != 5:
             broken.append("a value that was seen is lost, and one that came after it is not")
     return broken
 

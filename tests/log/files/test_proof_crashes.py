@@ -98,7 +98,7 @@ def broken_images(seed: int) -> Iterator[object]:
             yield findings(image)
 
 
-def test_after_any_crash_the_chain_is_whole_and_goes_on() -> None:
+def test_after_any_crash_the_chain_is_whole_and_continues() -> None:
     images = list(broken_images(seed=1))
 
     assert len(images) > 100

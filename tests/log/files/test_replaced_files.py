@@ -122,7 +122,7 @@ def test_an_append_takes_over_every_frame_beyond_an_older_tail(
         assert numbers_in(log) == list(range(21))
 
 
-def test_an_older_tail_put_back_under_a_live_log_moves_it_not_back(path: Path) -> None:
+def test_an_older_tail_put_back_under_a_live_log_does_not_move_it_back(path: Path) -> None:
     with file_log(str(path)) as log, file_log(str(path), mode="read") as reading:
         append(log, range(10), Durability.WRITTEN)
         older = file_of(path, ".tail").read_bytes()

@@ -93,7 +93,7 @@ def test_reading_finds_everything_and_changes_no_byte(store: Path, version: int)
 @pytest.mark.parametrize(
     ("store", "version"), [(each, each) for each in VERSIONS], indirect=["store"]
 )
-def test_writing_goes_on_after_what_is_there(store: Path, version: int) -> None:
+def test_writing_continues_after_what_is_there(store: Path, version: int) -> None:
     about = expected(version)
     values = {
         ValueKind.EVENT: Event("added", {"n": 1}),

@@ -11,7 +11,7 @@ import pytest
 
 from strandline.io import SystemIo
 from strandline.log import Log
-from strandline.log.staged import StagedRows, staged_layout, take_in
+from strandline.log.staged import StagedRows, leave, staged_layout, take_in
 from strandline.stores.files.joined_crc import joined_crc
 from strandline.testing.faulty_io import FaultyIo, OperationKind
 from strandline.values import Event, StrandlineError, ValueKind
@@ -87,7 +87,7 @@ def test_what_was_taken_in_is_durable_and_stays(path: str, staged: str) -> None:
         assert [record.payload["n"] for record in log.read(TOPIC, 0, 2)] == [12, 13, 14]
 
 
-def test_other_writers_and_readers_go_on(path: str, staged: str) -> None:
+def test_other_writers_and_readers_continue(path: str, staged: str) -> None:
     with file_log(path) as log, file_log(path) as other, file_log(path, mode="read") as reader:
         log.create_topic(TOPIC)
         other.append_many(TOPIC, events([0]))
@@ -149,6 +149,27 @@ def test_where_files_have_one_name_nothing_is_taken_in(path: str, staged: str, c
         log.append_many(TOPIC, events([1]))
 
         assert numbers(log) == [1]
+
+
+def test_a_name_that_a_crash_has_left_is_removed_and_that_of_a_segment_stays(
+    path: str, staged: str
+) -> None:
+    with file_log(path) as log:
+        log.create_topic(TOPIC)
+        log.append_many(TOPIC, events([0]))
+        (last,) = log.segments(TOPIC, 0)
+        rows = fill(log, staged)
+        assert last.location is not None
+        # As a kill does between the link and the manifest.
+        os.link(staged, Path(last.location).with_name("0000000000-0000000009.segment"))
+
+        leave(log, log.topic(TOPIC), 0, staged)
+        assert os.stat(staged).st_nlink == 1
+        take_in(log, log.topic(TOPIC), 0, staged, rows)
+        leave(log, log.topic(TOPIC), 0, staged)
+
+        assert os.stat(staged).st_nlink == 2
+        assert numbers(log) == [0, 10, 11, 12, 13, 14]
 
 
 def test_a_file_that_is_not_as_described_is_not_taken_in(path: str, staged: str) -> None:

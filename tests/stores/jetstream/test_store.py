@@ -161,7 +161,7 @@ def test_a_trim_in_the_middle_of_a_frame_holds(new_url: Callable[[], str]) -> No
         assert all(report.is_sound for report in log.verify("t"))
 
 
-def test_a_partition_without_records_goes_on_after_its_end(new_url: Callable[[], str]) -> None:
+def test_a_partition_without_records_continues_after_its_end(new_url: Callable[[], str]) -> None:
     url = new_url()
     with sl.open(url) as log:
         log.create_topic("t")

@@ -173,7 +173,7 @@ def _cleaning_server() -> KafkaServer:
         pytest.skip(f"Kafka cannot be started: {error}")
 
 
-def test_a_subscription_goes_on_into_the_tail(log: sl.Log, foreign: ForeignTopic) -> None:
+def test_a_subscription_continues_into_the_tail(log: sl.Log, foreign: ForeignTopic) -> None:
     wanted = with_holes(foreign)
     log.create_topic("payments", source=foreign.name)
 

@@ -56,7 +56,7 @@ def test_a_hint_comes_from_another_process_without_polling(new_url: Callable[[],
                 assert record.offset == number
 
 
-def test_a_reader_goes_on_when_its_connection_breaks(
+def test_a_reader_continues_when_its_connection_breaks(
     new_url: Callable[[], str], server: PostgresServer
 ) -> None:
     url = new_url()
@@ -71,7 +71,7 @@ def test_a_reader_goes_on_when_its_connection_breaks(
                 _end_all_connections(server)
 
 
-def test_an_append_goes_on_when_its_connection_broke_while_idle(
+def test_an_append_continues_when_its_connection_broke_while_idle(
     new_url: Callable[[], str], server: PostgresServer
 ) -> None:
     with sl.open(new_url()) as log:
@@ -460,7 +460,7 @@ def test_an_append_notifies_only_where_a_session_listens(
 
 
 @pytest.mark.parametrize("done", ["DEALLOCATE ALL", "PREPARE strandline_one AS SELECT 1"])
-def test_appends_go_on_whatever_is_prepared_in_a_session(
+def test_appends_continue_whatever_is_prepared_in_a_session(
     new_url: Callable[[], str], done: str
 ) -> None:
     with sl.open(new_url()) as log:

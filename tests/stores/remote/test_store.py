@@ -217,27 +217,6 @@ def test_a_token_of_a_tenant_registers_nothing_in_another_scope(
     assert log.topics() == []
 
 
-def test_a_token_of_a_tenant_adds_no_version_that_others_do_not_see(
-    log: Log, switchboard: Switchboard
-) -> None:
-    """Later versions of all schemas are in one topic, which is no tenant's."""
-    url = switchboard.serve(log, ServerSettings(needs_token=True))
-    scopes = ["read", "append", "consume", "admin"]
-    own, every = (TokenTable(log).create(scopes, tenant=each)[0] for each in ("acme", None))
-    log.scope("acme").register("orders", SCHEMA)
-    second = SCHEMA.append(pa.field("name", pa.string()))
-
-    with Log(RemoteStore(url, token=own)) as remote:
-        with pytest.raises(InvalidError, match="token without a tenant"):
-            remote.scope("acme").evolve("orders", second)
-        assert remote.scope("acme").topic("orders").versions == (SCHEMA,)
-    with Log(RemoteStore(url, token=every)) as remote:
-        remote.scope("acme").evolve("orders", second)
-
-    assert log.scope("acme").topic("orders").versions == (SCHEMA, second)
-    assert log.topics(tenant="acme", internal=True) == []
-
-
 def test_doctor_looks_at_a_server_with_the_rights_of_a_token(
     log: Log, switchboard: Switchboard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -360,6 +339,17 @@ def test_a_message_that_no_log_would_send_is_refused(log: Log, switchboard: Swit
     assert [each.payload for each in log.read("orders", 0, 0)] == [1]
     for call in (b"", b"\xff", b"\x90", b"\x91" * 5000):
         assert httpx2.post(f"{url}/v1/store/append", content=call).status_code == 400
+
+
+def test_a_watch_names_only_what_is_gone(log: Log, switchboard: Switchboard) -> None:
+    """A client no longer asks for what is gone, so nothing else may be called that."""
+    stays, url = log.create_topic("stays"), switchboard.serve(log)
+    seen = [(stays.id, 0, 0), (stays.id, 1, 0)]
+
+    call = wire.encode(wire.WatchCall(seen, durable_only=False, wait_s=0))
+    answer = httpx2.post(f"{url}/v1/store/watch", content=call)
+
+    assert wire.decode(wire.WatchReturn, answer.content).ends == [(stays.id, 1, -1)]
 
 
 def test_without_its_identity_an_append_would_be_stored_twice(

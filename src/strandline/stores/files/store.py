@@ -49,7 +49,7 @@ from strandline.stores.files.reading import Reading, Span
 from strandline.stores.files.root import Root
 from strandline.stores.files.sealing import seal
 from strandline.stores.files.syncing import Syncing
-from strandline.stores.files.taking_in import layout_of, take_in
+from strandline.stores.files.taking_in import layout_of, leave, take_in
 from strandline.stores.files.topics import FileTopics, TopicEntry
 from strandline.stores.files.trimming import evict, trim
 from strandline.stores.files.watching import FileWatches
@@ -367,6 +367,11 @@ class FileStore:
     ) -> int | None:
         """See StagingStore."""
         return take_in(self._lanes.lane(topic, partition).store, path, rows)
+
+    @translated
+    def leave(self, topic: TopicEntry, partition: int, path: str) -> None:
+        """See StagingStore."""
+        leave(self._lanes.lane(topic, partition).store, path)
 
     @translated
     def sync(self, topic: TopicEntry, partition: int) -> None:

@@ -155,11 +155,14 @@ def is_fenced(stored: bytes) -> bool:
 
 def read_tail(io: Io, fd: int, seed: int) -> Tail:
     """Return a tail file's content, read again if it overlapped with a write."""
-    tail = unpack(seed, io.pread(fd, TAIL_BYTES, 0))
+    raw = io.pread(fd, TAIL_BYTES, 0)
+    tail = unpack(seed, raw)
     for _ in range(_TRIES):
         if tail.end is not None and tail.durable is not None:
             break
-        tail = unpack(seed, io.pread(fd, TAIL_BYTES, 0))
+        again = io.pread(fd, TAIL_BYTES, 0)
+        if again != raw:
+            raw, tail = again, unpack(seed, again)
     return tail
 
 

@@ -6,6 +6,7 @@ frames go. See design 0135.
 
 import contextlib
 import errno
+import os
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -28,7 +29,7 @@ from strandline.stores.files.frame import (
 from strandline.stores.files.joined_crc import joined_crc
 from strandline.stores.files.manifest import StoredSegment
 from strandline.stores.files.partition_writer import PartitionWriter
-from strandline.stores.files.place import Place
+from strandline.stores.files.place import SEGMENTS, Place
 from strandline.stores.files.segment import FRAMES_AT
 from strandline.stores.files.syncing import failing
 from strandline.stores.files.writing_settings import WritingSettings
@@ -91,6 +92,22 @@ def _remove_unnamed(place: Place, taken: StoredSegment) -> None:
         manifest = place.load_manifest()
         if manifest is not None and taken not in manifest.segments:
             place.io.unlink(place.segment_path(taken))
+
+
+def leave(store: PartitionWriter, path: str) -> None:
+    """Remove every name of a file in the folder of segments that is no segment's."""
+    place, io = store.place, store.place.io
+    directory = place.path(SEGMENTS)
+    with failing(store.files), store.held() as manifest:
+        kept = {each.name for each in manifest.segments}
+        wanted = io.identity(path)
+        for name in set(io.list(directory)) - kept:
+            other = os.path.join(directory, name)
+            # Files that a seal has replaced go without a lock.
+            with contextlib.suppress(FileNotFoundError):
+                if io.identity(other) == wanted:
+                    io.unlink(other)
+                    io.sync_directory(directory)
 
 
 def _segment(named: StoredSegment, rows: Sequence[StagedRows], timestamp_us: int) -> StoredSegment:

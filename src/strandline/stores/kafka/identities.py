@@ -28,7 +28,7 @@ class KafkaIdentities:
         self._upto: int | None = None
         #: The last frame that counts before that offset.
         self._name = NO_NAME
-        self._lives = partition.lives
+        self._resets = partition.resets
         self._unsaved = self._unsaved_bytes = 0
 
     @property
@@ -44,8 +44,8 @@ class KafkaIdentities:
 
         GoneError if that end is outdated.
         """
-        if self._lives != self._partition.lives:
-            self._lives, self._upto = self._partition.lives, None
+        if self._resets != self._partition.resets:
+            self._resets, self._upto = self._partition.resets, None
         if self._upto is None or end.checkpoint >= self._upto:
             self._load(end)
         assert self._upto is not None

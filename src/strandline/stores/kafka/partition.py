@@ -72,8 +72,8 @@ class KafkaPartition:
         self._places = FramePlaces()
         self.followers: Final = FrameFollowers()
         self._marks: tuple[int, FrameMarks] = -1, self._new
-        #: Rises whenever everything cached is dropped.
-        self.lives: int = 0
+        #: How often everything cached was dropped.
+        self.resets: int = 0
 
     # --- the end ---
 
@@ -171,7 +171,7 @@ class KafkaPartition:
     def forget(self) -> None:
         """Drop everything cached."""
         with self._lock:
-            self.lives += 1
+            self.resets += 1
             self._end = None
             self._tail.clear()
             self._tail_bytes = 0

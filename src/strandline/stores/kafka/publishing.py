@@ -23,7 +23,7 @@ def publish(
     frame may be stored.
     """
     payload = frame.encode()
-    lives, may_be_there = partition.lives, False
+    resets, may_be_there = partition.resets, False
     while begin():
         try:
             at = partition.clients.send(partition.place, payload)
@@ -45,7 +45,7 @@ def publish(
             partition.clients.refresh(partition.place.topic)
             tries.rest(error)
         if may_be_there:
-            found = _counts(partition, frame, tries, lives)
+            found = _counts(partition, frame, tries, resets)
             if found is not None:
                 set_sent(found)
                 return found
@@ -53,13 +53,13 @@ def publish(
 
 
 def _counts(
-    partition: KafkaPartition, frame: KafkaFrame, tries: KafkaTries, lives: int
+    partition: KafkaPartition, frame: KafkaFrame, tries: KafkaTries, resets: int
 ) -> bool | None:
     """Return whether a sent frame counts; None if it must be sent again."""
     last = partition.end(tries).name
     if partition.place_of(frame.name) is not None:
         return True
-    if partition.lives != lives:
+    if partition.resets != resets:
         raise UnknownError(LostError("the answer was lost, and what is there was trimmed"))
     # If another writer was first, no copy of this frame can ever count.
     return None if last == frame.after else False

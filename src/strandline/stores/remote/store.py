@@ -44,6 +44,7 @@ from strandline.values import (
     Record,
     Segment,
     Tenant,
+    Topic,
     TopicSettings,
     parse_tenant,
 )
@@ -97,6 +98,7 @@ class RemoteStore:
             has_own_quotas=True,
             has_evaluation=True,
             has_metrics=True,
+            has_schemas=found.has_schemas,
             has_segments=found.has_segments,
             tenant=parse_tenant(found.tenant),
             trims_at_once=found.trims_at_once,
@@ -148,6 +150,13 @@ class RemoteStore:
         call = wire.TopicCall(topic.topic.id)
         self._call(topic, "drop-topic", call, wire.DoneReturn)
         self._watches.notify_dropped(ends_of(topic))
+
+    def schemas(self) -> Mapping[UUID, Sequence[bytes]]:
+        return self._connection.call("schemas", wire.DoneReturn(), wire.SchemasReturn).versions
+
+    def add_schema(self, topic: Topic, schema: bytes, expected: int) -> bool:
+        call = wire.AddSchemaCall(topic.id, schema, expected)
+        return self._connection.call("add-schema", call, wire.DoneReturn).is_done
 
     # --- records ---
 

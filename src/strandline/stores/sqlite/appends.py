@@ -13,12 +13,13 @@ from strandline.log.draft_columns import size_of
 from strandline.log.identities import Original
 from strandline.log.store import AppendRequest, Placement
 from strandline.log.topics import is_internal_name
+from strandline.stores.sqlite import logged_bytes
 from strandline.stores.sqlite.chain_values import ValueRow, load_value, store_values, value_row
 from strandline.stores.sqlite.database import Database
 from strandline.stores.sqlite.durable_marks import DurableMarks
 from strandline.stores.sqlite.identities import SqliteIdentities
 from strandline.stores.sqlite.lineage import Lineage
-from strandline.stores.sqlite.logged_bytes import COMMIT_BYTES, PAGE_BYTES, is_much
+from strandline.stores.sqlite.logged_bytes import COMMIT_BYTES, PAGE_BYTES
 from strandline.stores.sqlite.partition_row import (
     PartitionRow,
     load_partition,
@@ -340,7 +341,7 @@ class AppendBracket:
                 # Nothing was stored, so the heads are wrong.
                 self._heads.version = None
                 database.writer.rollback()
-            if is_much(database.logged_bytes):
+            if database.logged_bytes >= logged_bytes.CHECKPOINT_BYTES:
                 database.take_back()
                 if self._may_wait:
                     self._tidy()

@@ -8,6 +8,7 @@ from strandline._core import IS_COMPILED
 from strandline.clock import Clock
 from strandline.log.event_appender import EventAppender
 from strandline.log.store import Placement
+from strandline.stores.sqlite import logged_bytes
 from strandline.stores.sqlite.appends import (
     AppendBracket,
     Heads,
@@ -16,7 +17,7 @@ from strandline.stores.sqlite.appends import (
 )
 from strandline.stores.sqlite.database import Database
 from strandline.stores.sqlite.durable_marks import DurableMarks
-from strandline.stores.sqlite.logged_bytes import COMMIT_BYTES, PAGE_BYTES, is_much
+from strandline.stores.sqlite.logged_bytes import COMMIT_BYTES, PAGE_BYTES
 from strandline.stores.sqlite.lone_insert import INSERT_EVENT, LoneInsert
 from strandline.stores.sqlite.partition_row import PartitionRow, store_partitions
 from strandline.stores.sqlite.partition_row import place as place_of
@@ -60,13 +61,14 @@ class EventAppends:
 
     def append_event(self, event: Event, bytes_max: int) -> Any:
         """See Shortcut."""
-        self._database.check_open()
-        size_bytes = size_of(event)
+        database, size_bytes = self._database, size_of(event)
+        database.check_open()
         # A checkpoint may have to wait.
-        if size_bytes > bytes_max or is_much(self._database.logged_bytes):
+        is_much = database.logged_bytes >= logged_bytes.CHECKPOINT_BYTES
+        if is_much or size_bytes > bytes_max:
             return NotImplemented
         try:
-            self._database.reserve.admit(size_bytes)
+            database.reserve.admit(size_bytes)
         except (OSError, UnavailableError):
             # The general path checks again, and raises the error.
             return NotImplemented
@@ -110,7 +112,14 @@ class EventAppends:
         row = heads.rows.get(self._slot)
         if row is None or row.high >= _OFFSET_MAX:
             return None
-        database, size_bytes, is_alone = self._database, size_of(event), self._is_alone(row)
+        database, size_bytes = self._database, size_of(event)
+        # Whether the record is the only thing to write, and one statement can store it.
+        is_alone = (
+            database.lock.look is not None
+            and database.logged_bytes < database.log_space.until
+            and not is_due(row)
+            and not self._marks.is_to_carry(self._slot)
+        )
         start, now_us = row.high, max(self._now_us(), row.last_us)
         record = record_row(
             event, self._topic_id, self._partition, self._first_place + start, start, now_us
@@ -132,16 +141,6 @@ class EventAppends:
         self._on_written({self._slot: row})
         placement: Placement = _new(Placement, (start, now_us, ()))
         return placement
-
-    def _is_alone(self, row: PartitionRow) -> bool:
-        """Whether the record is the only thing to write."""
-        database = self._database
-        return (
-            self._lone_insert.is_possible
-            and database.logged_bytes < database.log_space.until
-            and not is_due(row)
-            and not self._marks.is_to_carry(row.slot)
-        )
 
     def _begin_with(self, record: tuple[Any, ...]) -> bool:
         """Begin with a record; False, with nothing stored, if another process has written."""

@@ -21,18 +21,13 @@ class LoneInsert:
     """Inserts and commits with one statement, which is faster than three.
 
     A function called by the statement checks, under SQLite's lock, that no other process has
-    written since the append was decided. For the lock's holder.
+    written since the append was decided. For the lock's holder, if the lock has a `look`.
     """
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._look: Callable[[], bool] | None = None
         self._cursor: sqlite3.Cursor
-
-    @property
-    def is_possible(self) -> bool:
-        """Whether the lock's file can be checked while a statement runs."""
-        return self._database.lock.look is not None
 
     def store(self, record: tuple[Any, ...]) -> bool:
         """Store a record; False, with nothing done, if another process writes or has written."""

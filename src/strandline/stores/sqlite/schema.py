@@ -3,6 +3,7 @@
 import contextlib
 import ctypes
 import errno
+import os
 import sqlite3
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn, TypeVar, overload
@@ -27,6 +28,12 @@ BUSY_S = 5.0
 OFFSET_BITS = 38
 SLOTS_MAX = 1 << (63 - OFFSET_BITS)
 
+#: The file may only be read, or nothing may be created beside it.
+_READ_ONLY = {
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_READONLY_CANTINIT,
+    sqlite3.SQLITE_READONLY_DIRECTORY,
+}
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 _UNREADABLE_TEXT = "Could not decode to UTF-8"
 # Our statements are well-formed: if tables or rows do not fit them, these were damaged.
@@ -179,7 +186,7 @@ def _damaged(path: str, error: Exception) -> CorruptError:
 
 
 def _is_read_only(error: sqlite3.Error) -> bool:
-    return getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_READONLY
+    return getattr(error, "sqlite_errorcode", 0) in _READ_ONLY
 
 
 def _raise_translated(path: str, error: sqlite3.Error) -> NoReturn:
@@ -194,7 +201,9 @@ def _raise_translated(path: str, error: sqlite3.Error) -> NoReturn:
             "this database cannot be opened", path=path, reason=str(error)
         ) from error
     if _is_read_only(error):
-        refusal = OSError(errno.EACCES, str(error), path)
+        is_beside = error.sqlite_errorcode != sqlite3.SQLITE_READONLY
+        refused = os.path.dirname(path) if is_beside else path
+        refusal = OSError(errno.EACCES, str(error), refused)
         raise unavailable(refusal, path) from error
     if code == sqlite3.SQLITE_FULL:
         raise FullError(path, str(error)) from error
