@@ -36,7 +36,7 @@ def state_of(log: Log, topic: str | Topic = "bytes") -> WriterState:
     return state
 
 
-def test_a_producer_goes_on_one_by_one(log: Log) -> None:
+def test_a_producer_continues_one_by_one(log: Log) -> None:
     put(log, by("p", 0, 0))
     put(log, by("p", 0, 1))
     state = state_of(log)

@@ -50,6 +50,14 @@ class Connection:
                 return self._unread
             self._unread += piece
 
+    def read(self, size: int) -> bytes:
+        """Return what has arrived, at most so many bytes; none if the server has closed."""
+        return self._socket.recv(size)
+
+    def fileno(self) -> int:
+        """Return the descriptor, to wait for."""
+        return self._socket.fileno()
+
     def is_closed(self) -> bool:
         """Return whether the server closes it, with nothing more to say; waits for that."""
         return not self._unread and self._socket.recv(1) == b""

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -18,6 +19,7 @@ from strandline.values import Event, Record, StrandlineError
 from strandline.views import LiveView, View
 from tests.logs import memory_log
 from tests.server.served import Served
+from tests.server.waiting import wait_until
 
 _PARTS = {
     "{topic}": "orders",
@@ -372,6 +374,75 @@ def test_a_token_that_another_process_revokes_is_refused_at_once(
         assert http.get("/v1/log").status_code == 200
         elsewhere.revoke(token.id)
         assert http.get("/v1/log").status_code == 401
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "path",
+    ["/v1/topics/orders/tail", "/v1/watch", "/v1/stream/orders?offset=now&live=sse"],
+)
+@pytest.mark.parametrize("end", ["revoked", "expired"])
+def test_a_stream_ends_with_its_token(serve: Callable[..., Served], path: str, end: str) -> None:
+    """Else a token that was revoked because it had leaked would read on for ever."""
+    clock = FakeClock()
+    log = memory_log(clock=clock)
+    log.create_topic("orders")
+    served = serve(log, ServerSettings(needs_token=False))
+    tokens = TokenTable(log)
+    secret, token = tokens.create(["read"], expires_s=60)
+
+    with served.client(secret) as http, http.stream("GET", path) as answer:
+        lines = answer.iter_lines()
+        before = [next(lines), next(lines)]
+        if end == "revoked":
+            tokens.revoke(token.id)
+        else:
+            clock.advance(61)
+        log.append("orders", Event("secret", "hidden"))
+        after = [each for each in lines if "hidden" in each or '"end":1' in each]
+        refused = http.get(path)
+
+    assert before
+    assert after == []
+    assert refused.status_code == 401
+    log.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/v1/topics/orders/partitions/0/records?wait=60"),
+        ("GET", "/v1/stream/orders?offset=now&live=long-poll"),
+        ("POST", "/v1/topics/orders/consumers/mailer/fetch"),
+    ],
+)
+def test_what_waits_for_records_is_refused_if_its_token_was_revoked(
+    log: Log, serve: Callable[..., Served], method: str, path: str
+) -> None:
+    log.create_topic("orders")
+    served = serve(log, ServerSettings(needs_token=False))
+    tokens = TokenTable(log)
+    secret, token = tokens.create(["read", "consume"])
+    answers: list[httpx2.Response] = []
+
+    def ask() -> None:
+        with served.client(secret, timeout=100) as http:
+            body = {"wait": 60} if method == "POST" else None
+            answers.append(http.request(method, path, json=body))
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    wait_until(lambda: served.server.app.streams.count)
+    tokens.revoke(token.id)
+    log.append("orders", Event("secret", "hidden"))
+    asking.join(100)
+
+    assert [each.status_code for each in answers] == [401]
+    assert "hidden" not in answers[0].text
+    with served.client() as http:
+        fetched = http.post("/v1/topics/orders/consumers/mailer/fetch", json={"wait": 60})
+    assert [each["count"] for each in fetched.json()["deliveries"]] == [1]
 
 
 def test_bad_tokens_are_not_made(log: Log) -> None:

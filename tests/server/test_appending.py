@@ -275,6 +275,52 @@ def test_a_cloud_event_without_its_attributes_is_refused(
     assert (bad.status_code, bad.json()["fields"]["missing"]) == (400, ["source", "type"])
 
 
+@pytest.mark.parametrize("media", ["cloudevents+json", "cloudevents-batch+json"])
+def test_a_cloud_event_with_two_payloads_is_refused(
+    http: httpx2.Client, shared_log: Log, topic: str, media: str
+) -> None:
+    shared_log.create_topic(topic)
+    event = {"specversion": "1.0", "id": "1", "source": "s", "type": "t", "data": 1}
+    both = {**event, "data_base64": "MQ=="}
+    body = [both] if "batch" in media else both
+
+    refused = append(http, topic, json=body, headers={"content-type": f"application/{media}"})
+
+    assert refused.status_code == 400
+    assert "not both" in refused.json()["detail"]
+    assert not values_in(shared_log, topic)
+
+
+@pytest.mark.parametrize("media", ["json", "x-ndjson", "cloudevents+json"])
+def test_text_in_another_charset_than_utf8_is_refused(
+    http: httpx2.Client, shared_log: Log, topic: str, media: str
+) -> None:
+    """As UTF-8 it is unreadable, or becomes another text."""
+    shared_log.create_topic(topic)
+    event = {"specversion": "1.0", "id": "1", "source": "s", "type": "t"}
+    body = json.dumps(event if "cloud" in media else {"kind": "a", "payload": "Ã¼"})
+
+    def status(parameters: str) -> int:
+        headers = {"content-type": f"application/{media}{parameters}"}
+        return append(http, topic, content=body, headers=headers).status_code
+
+    assert [status(f"; charset={each}") for each in ("latin-1", "UTF-16", '"x"')] == [415] * 3
+    assert [status(f";{each}") for each in (" charset=UTF-8", 'a=b; Charset="utf-8"', "")] == [
+        201
+    ] * 3
+
+
+def test_a_timeout_is_finite(http: httpx2.Client, shared_log: Log, topic: str) -> None:
+    shared_log.create_topic(topic)
+
+    def status(timeout_s: str) -> int:
+        url = f"/v1/topics/{topic}/records?timeout_s={timeout_s}"
+        return http.post(url, json={"kind": "a"}).status_code
+
+    assert [status(each) for each in ("inf", "-inf", "nan", "-1", "1e999")] == [400] * 5
+    assert status("1.5") == 201
+
+
 def test_a_repeat_returns_the_receipt_of_the_original(
     http: httpx2.Client, shared_log: Log, topic: str
 ) -> None:

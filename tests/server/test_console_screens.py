@@ -72,6 +72,19 @@ def test_no_table_of_the_log_is_cut_off_at_the_width_of_a_laptop(tab: Tab, shop:
     assert max(cut) <= 0
 
 
+def test_a_topic_says_how_long_its_records_are_kept(tab: Tab, shop: Served) -> None:
+    log = log_of(shop)
+    log.create_topic("unlimited")
+    log.create_topic("short", limit_bytes=100 * 2**20)
+
+    page = tab.open(shop.url, "topic?topic=unlimited")
+    shown(page, "Records are kept for ever.")
+    shown(page, "strandline retention unlimited --age 7d")
+    page = tab.open(shop.url, "topic?topic=short")
+    shown(page, "Beyond 100 MiB the oldest records are removed, even if a consumer has not acked")
+    assert page.get_by_text("for ever").count() == 0
+
+
 def test_empty_screens_say_what_to_do_next(browser: Any, serve: Callable[..., Served]) -> None:
     log = memory_log()
     served = serve(log)
@@ -191,7 +204,7 @@ def test_records_are_walked_through_with_the_keyboard(tab: Tab, shop: Served) ->
     shown(page, "Record 0:1")
     page.keyboard.press("?")
     shown(page, "Pause and resume the tail")
-    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Close").click()
     page.keyboard.press("3")
     shown(page, "daily-report")
 
@@ -317,7 +330,7 @@ def test_the_theme_is_kept_and_the_order_is_part_of_the_url(tab: Tab, shop: Serv
     )
 
 
-def test_an_open_page_goes_on_after_the_server_was_killed(browser: Any, tmp_path: Path) -> None:
+def test_an_open_page_continues_after_the_server_was_killed(browser: Any, tmp_path: Path) -> None:
     path = str(tmp_path / "log")
     with sl.open(f"file:{path}") as log:
         log.create_topic("orders")
@@ -359,6 +372,7 @@ def test_a_token_signs_in_and_a_link_lets_in_once(browser: Any) -> None:
         tab.page.goto(link)
         tab.page.reload()
         shown(tab.page, "This server needs a token")
+        shown(tab.page, "this link was used already, start the console again")
         tab.page.get_by_label("Token").fill("slt_wrong")
         tab.page.keyboard.press("Enter")
         shown(tab.page, "unknown, revoked or expired")

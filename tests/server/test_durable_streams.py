@@ -21,6 +21,10 @@ pytestmark = pytest.mark.slow
 TEXT = {"content-type": "text/plain"}
 JSON = {"content-type": "application/json"}
 CLOSED = {"stream-closed": "true"}
+_FORKED = (
+    '{"content_type": "application/json", "fork": '
+    '{"topic_id": "x", "name": "y", "base": 0, "offset": null, "sub_offset": 0}}'
+)
 
 
 @pytest.fixture
@@ -52,6 +56,35 @@ def test_a_stream_is_made_appended_to_and_read(http: httpx2.Client, path: str) -
     assert first.headers["stream-next-offset"] < second.headers["stream-next-offset"]
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [
+        "garbage",
+        "[" * 60_000,
+        '{"content_type": "text/plain\\r\\nx: y"}',
+        '{"content_type": "application/json", "expires_at": "tomorrow"}',
+        '{"content_type": "text/plain"}',
+        _FORKED,
+    ],
+    ids=["garbage", "deep", "header", "time", "kind", "fork"],
+)
+def test_a_topic_whose_metadata_are_no_settings_is_not_a_stream(
+    http: httpx2.Client, path: str, topic: str, settings: str
+) -> None:
+    made = http.put(f"/v1/topics/{topic}", json={"metadata": {"stream": settings}})
+    assert made.status_code == 201, made.text
+
+    answers = [
+        http.request(method, path, headers=JSON) for method in ("GET", "PUT", "POST", "DELETE")
+    ]
+    dropped = http.delete(f"/v1/topics/{topic}")
+
+    assert [each.status_code for each in answers] == [400] * 4
+    assert all("delete it there" in each.json()["detail"] for each in answers)
+    assert http.head(path).status_code == 404
+    assert (dropped.status_code, http.put(path, headers=JSON).status_code) == (204, 201)
+
+
 def test_other_faces_read_the_messages_and_append_some(
     http: httpx2.Client, shared_log: Log, topic: str
 ) -> None:
@@ -64,6 +97,28 @@ def test_other_faces_read_the_messages_and_append_some(
 
     assert [each["payload"] for each in found] == [{"n": 1}, {"n": 2}, {"n": 3}]
     assert http.get(path).json() == [{"n": 1}, {"n": 2}, {"n": 3}]
+
+
+@pytest.mark.parametrize("kind", ["text/html", "image/svg+xml", "application/xhtml+xml"])
+def test_a_browser_that_shows_a_message_runs_none_of_its_scripts(
+    http: httpx2.Client, path: str, kind: str
+) -> None:
+    """They would be of the console's origin, and act with the session of its user."""
+    script = b"<script>fetch('/v1/topics').then(console.log)</script>"
+    http.put(path, headers={"content-type": kind})
+    http.post(path, headers={"content-type": kind}, content=script)
+
+    answers = [
+        http.get(path),
+        http.get(path, params={"offset": "-1", "live": "long-poll"}),
+        http.get(path, params={"offset": "no-offset"}),
+    ]
+
+    assert [each.status_code for each in answers] == [200, 200, 400]
+    for each in answers:
+        directives = each.headers["content-security-policy"].split("; ")
+        assert "sandbox" in directives  # Without allow-scripts, and with an origin of its own.
+        assert "default-src 'none'" in directives
 
 
 def test_a_topic_that_is_there_is_read_as_a_stream(

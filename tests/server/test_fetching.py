@@ -88,7 +88,7 @@ def test_a_lease_of_a_silent_client_ends_and_an_extended_one_does_not(
     log.close()
 
 
-def test_a_client_goes_on_after_a_restart_of_the_server(
+def test_a_client_continues_after_a_restart_of_the_server(
     log: Log, serve: Callable[..., Served], topic: str
 ) -> None:
     """Leases of a work queue are kept in the log: they are settled by what they say."""

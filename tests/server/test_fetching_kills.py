@@ -12,7 +12,7 @@ CREW = "/v1/topics/jobs/consumers/crew"
 
 
 @pytest.mark.slow
-def test_a_client_goes_on_with_its_leases_after_its_server_was_killed(tmp_path: Path) -> None:
+def test_a_client_continues_with_its_leases_after_its_server_was_killed(tmp_path: Path) -> None:
     path = str(tmp_path / "log")
     with ServerProcess(path) as first, first.client() as http:
         http.put("/v1/topics/jobs", json={})

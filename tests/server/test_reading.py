@@ -62,7 +62,7 @@ def test_what_was_trimmed_is_410_and_what_is_not_yet_416(
     assert (beyond.status_code, beyond.json()["end"]) == (416, 10)
 
 
-def test_a_predicate_selects_and_the_page_goes_on(http: httpx2.Client, ten: str) -> None:
+def test_a_predicate_selects_and_the_page_continues(http: httpx2.Client, ten: str) -> None:
     answer = read(http, ten, predicate="kind = 'odd'", limit=5)
 
     assert payloads(answer) == [1, 3]
@@ -108,6 +108,18 @@ def test_a_page_that_is_known_is_not_sent_again(http: httpx2.Client, ten: str) -
 
     assert http.get(url, params={"limit": 3}, headers=tag).status_code == 304
     assert http.get(url, params={"limit": 4}, headers=tag).status_code == 200
+
+
+def test_a_page_is_known_by_weak_tags_lists_and_any(http: httpx2.Client, ten: str) -> None:
+    tag = read(http, ten, limit=3).headers["etag"]
+    url = f"/v1/topics/{ten}/partitions/0/records?limit=3"
+    given = (f"W/{tag}", f'"a,b", W/{tag}', f'{tag},"x"', "*", '"x"', tag.strip('"'), "")
+
+    found = [http.get(url, headers={"if-none-match": each}).status_code for each in given]
+    apart = http.get(url, headers=[("if-none-match", '"x"'), ("if-none-match", tag)])
+
+    assert found == [304] * 4 + [200] * 3
+    assert apart.status_code == 304
 
 
 def test_a_read_at_the_end_waits_for_records(

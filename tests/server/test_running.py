@@ -1,5 +1,6 @@
 """A server from its start to its end, in a process of its own."""
 
+import logging
 import socket
 import threading
 from collections.abc import Callable
@@ -56,7 +57,7 @@ def test_sigterm_ends_each_stream_with_a_last_event_and_loses_nothing(tmp_path: 
 
     assert (code, seen[-1]) == (0, "bye")
     lines = [msgspec.json.decode(line) for line in logged.splitlines()]
-    assert any("ending" in line["message"] for line in lines)
+    assert any("shutting down" in line["message"] for line in lines)
     with sl.open(f"file:{path}", mode="read") as log:
         assert [each.payload for each in log.read("orders", 0, 0)] == acknowledged
         assert log.marks("orders", 0).durable == len(acknowledged)
@@ -84,7 +85,7 @@ def test_another_address_than_loopback_needs_tls_and_tokens(log: Log) -> None:
             RunningServer(log, Address(host=host, port=0))
     with pytest.raises(InvalidError, match="pass both"):
         RunningServer(log, Address(port=0, certificate="a.pem"))
-    with pytest.raises(InvalidError, match="make a token first"):
+    with pytest.raises(InvalidError, match="create a token first"):
         RunningServer(log, Address(port=0), ServerSettings(needs_token=True))
     for host in ("127.0.0.1", "127.8.8.8", "::1", "localhost"):
         Address(host=host).check()
@@ -97,3 +98,17 @@ def test_a_port_that_is_taken_is_refused(log: Log) -> None:
 
         with pytest.raises(InvalidError, match="cannot listen"):
             RunningServer(log, Address(port=taken.getsockname()[1]))
+
+
+def test_a_server_that_is_stopped_before_it_runs_ends_without_an_error(
+    log: Log, caplog: pytest.LogCaptureFixture
+) -> None:
+    """So does one that is stopped in the first milliseconds of `run`, in another thread."""
+    server = RunningServer(log, Address(port=0))
+    ready: list[str] = []
+
+    server.stop()
+    server.run(ready.append)
+
+    assert not [each.getMessage() for each in caplog.records if each.levelno >= logging.WARNING]
+    assert not ready

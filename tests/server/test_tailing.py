@@ -39,7 +39,7 @@ def test_a_tail_has_what_there_is_and_what_comes(
     assert records([after]) == [3]
 
 
-def test_a_tail_goes_on_after_the_last_event_received(
+def test_a_tail_continues_after_the_last_event_received(
     http: httpx2.Client, shared_log: Log, topic: str
 ) -> None:
     shared_log.create_topic(topic, partitions=3)

@@ -1,6 +1,8 @@
 """Connections that are encrypted: HTTP, streams, remote logs, and Flight beside them."""
 
+import select
 import shutil
+import socket
 import ssl
 import subprocess
 from collections.abc import Callable, Iterator
@@ -14,6 +16,7 @@ import strandline as sl
 from strandline.log import Log
 from strandline.opening import examine
 from strandline.server.running import Address, RunningServer
+from strandline.server.settings import ServerSettings
 from strandline.server.tokens import EVERY_SCOPE, TokenTable
 from strandline.values import Event, InvalidError
 from tests.logs import memory_log
@@ -167,3 +170,26 @@ def _encrypted(key: Path) -> Path:
     options = ["-in", str(key), "-aes256", "-passout", "pass:x", "-out", str(locked)]
     subprocess.run([program, "pkey", *options], check=True, capture_output=True)
     return locked
+
+
+@pytest.mark.parametrize("path", ["partitions/0/records", "tail?start=0"])
+def test_a_client_that_reads_nothing_is_disconnected(
+    log: Log, certificate: tuple[str, str], path: str
+) -> None:
+    log.append_many(log.create_topic("orders"), [Event("a", "x" * 4_000_000) for _ in range(4)])
+    address = Address(port=0, certificate=certificate[0], private_key=certificate[1])
+    served = Served(log, ServerSettings(slow_reader_s=0.2), address)
+    asked = f"GET /v1/topics/orders/{path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+    port = int(served.url.rpartition(":")[2])
+
+    with (
+        socket.create_connection(("127.0.0.1", port)) as plain,
+        trusting(certificate[0]).wrap_socket(plain, server_hostname="127.0.0.1") as connection,
+    ):
+        connection.sendall(asked.encode())
+        waiting = select.poll()
+        waiting.register(connection.fileno(), 0)
+        is_cut = bool(waiting.poll(20_000))
+    served.stop()
+
+    assert is_cut

@@ -182,7 +182,7 @@ class DurableStream:
         """Yield the records between two positions, including the source's."""
         count = 0
         if start < self.base:
-            source = self._living_source()
+            source = self._existing_source()
             stop = min(end, self.base)
             for record in source.records(start, stop, records_max, bytes_max):
                 count += 1
@@ -200,7 +200,7 @@ class DurableStream:
                 bytes_max=bytes_max,
             )
 
-    def _living_source(self) -> "DurableStream":
+    def _existing_source(self) -> "DurableStream":
         if self.source is None:
             # The topic of its source was dropped through another interface.
             raise TrimmedError(self.base, stream=self.topic.name)

@@ -4,11 +4,12 @@ import re
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Final
+from uuid import UUID
 
 import msgspec
 
 from strandline.durable_streams.offsets import position_of
-from strandline.values import CorruptError, InvalidError, Topic, TopicSettings, ValueKind
+from strandline.values import InvalidError, Topic, TopicSettings, ValueKind
 from strandline.values.instants import us_from_datetime
 
 JSON_TYPE: Final = "application/json"
@@ -104,15 +105,30 @@ def settings_of(topic: TopicSettings) -> StreamSettings:
         )
     stored = dict(topic.metadata).get(METADATA_KEY)
     if stored is not None:
-        try:
-            return msgspec.json.decode(stored, type=StreamSettings)
-        except msgspec.MsgspecError as error:
-            raise CorruptError(
-                "the settings of this stream cannot be read", file=METADATA_KEY, position=0
-            ) from error
+        return _stored_settings(stored, topic.value_kind)
     if topic.value_kind is ValueKind.BATCH:
         raise InvalidError("a topic of batches is not a stream, read it under /v1/topics")
     return StreamSettings(JSON_TYPE if topic.value_kind is ValueKind.EVENT else BYTES_TYPE)
+
+
+def _stored_settings(stored: str, kind: ValueKind) -> StreamSettings:
+    """Return stored settings; InvalidError for others, since anyone may create such a topic."""
+    try:
+        found = msgspec.json.decode(stored, type=StreamSettings)
+        check_content_type(found.content_type)
+        if found.expires_at is not None:
+            time_us(found.expires_at)
+        if found.fork is not None:
+            UUID(found.fork.topic_id)
+        if found.value_kind is not kind:
+            raise ValueError(f"its type is {found.content_type}, and the topic is of kind {kind}")
+    except (msgspec.MsgspecError, ValueError, RecursionError, InvalidError) as error:
+        raise InvalidError(
+            "this topic is not a stream, its metadata `stream` are no settings of one: read it "
+            "under /v1/topics, or delete it there and create the stream again",
+            reason=str(error),
+        ) from error
+    return found
 
 
 def asked_settings(

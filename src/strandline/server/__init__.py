@@ -7,6 +7,12 @@ that shuts down answers the requests that it has accepted, and ends every stream
 Does not promise an order among requests on different connections.
 """
 
+from strandline.values.extras import needing_module as _needing_module
+
+with _needing_module("what the server needs", "server"):
+    import prometheus_client  # noqa: F401 # Only to say what is missing.
+    import starlette  # noqa: F401
+
 from strandline.server.app import ENDPOINTS, Application
 from strandline.server.call import Call
 from strandline.server.caller import Caller

@@ -1,6 +1,6 @@
 """Which requests are admitted: by their token, or on loopback by their origin."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 from urllib.parse import urlsplit
@@ -18,6 +18,8 @@ _OF_PROXIES: Final = frozenset(
     {"via", "forwarded", "x-real-ip", "x-client-ip", "true-client-ip", "cf-connecting-ip"}
 )
 _OF_PROXIES_BEGIN: Final = ("x-forwarded-", "x-original-forwarded-")
+_LOOK_S: Final = 1.0
+"""How often a stream looks for a revocation in a log that is not on this machine."""
 _CHALLENGE: Final = {"www-authenticate": 'Bearer realm="strandline"'}
 
 
@@ -31,13 +33,21 @@ class Admission:
     """
 
     def __init__(
-        self, tokens: TokenTable, sessions: Sessions, *, needs_token: bool, is_far: bool
+        self,
+        tokens: TokenTable,
+        sessions: Sessions,
+        *,
+        needs_token: bool,
+        is_far: bool,
+        monotonic: Callable[[], float],
     ) -> None:
         self._tokens = tokens
         self._sessions = sessions
         self._needs_token = needs_token
         #: Whether reading the log takes a round trip over a network.
         self._is_far = is_far
+        self._monotonic = monotonic
+        self._looked_at_s = 0.0
 
     async def admit(self, request: Request) -> Caller:
         """Return the caller of the request, or raise RequestError."""
@@ -63,6 +73,34 @@ class Admission:
         _check_direct(headers)
         return LOOPBACK
 
+    async def check_still(self, caller: Caller) -> None:
+        """Raise RequestError if the caller of a stream has lost its token since it began."""
+        if self._needs_look(caller):
+            await in_thread(self._tokens.refresh)
+        self._check_kept(caller)
+
+    def check_call_still(self, caller: Caller) -> None:
+        """Do the same for a call of another protocol; blocks."""
+        if self._needs_look(caller):
+            self._tokens.refresh()
+        self._check_kept(caller)
+
+    def _needs_look(self, caller: Caller) -> bool:
+        """Whether tokens are read again: of a log elsewhere once in a while, for all streams."""
+        if caller is LOOPBACK:
+            return False
+        if not self._is_far:
+            return self._tokens.is_stale()
+        now_s = self._monotonic()
+        is_due = now_s - self._looked_at_s >= _LOOK_S
+        if is_due:
+            self._looked_at_s = now_s
+        return is_due
+
+    def _check_kept(self, caller: Caller) -> None:
+        if caller is not LOOPBACK and not self._tokens.has(caller.id):
+            raise _invalid_token()
+
     def _check_open(self) -> None:
         if self._needs_token:
             raise RequestError(401, "send a token: Authorization: Bearer TOKEN", _CHALLENGE)
@@ -75,7 +113,7 @@ class Admission:
         secret = bearer_of(header)
         token = None if secret is None else self._tokens.find(secret)
         if token is None:
-            raise RequestError(401, "this token is unknown, revoked or expired", _CHALLENGE)
+            raise _invalid_token()
         return caller_of(token)
 
     async def _session(self, request: Request) -> Caller | None:
@@ -85,6 +123,10 @@ class Admission:
     async def _refresh(self) -> None:
         if self._is_far or self._tokens.is_stale():
             await in_thread(self._tokens.refresh)
+
+
+def _invalid_token() -> RequestError:
+    return RequestError(401, "this token is unknown, revoked or expired", _CHALLENGE)
 
 
 def check_local_host(request: Request) -> None:

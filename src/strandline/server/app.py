@@ -25,6 +25,7 @@ from strandline.server import (
     reading,
     remote_appending,
     remote_keys,
+    remote_schemas,
     remote_selecting,
     remote_store,
     schemas,
@@ -44,6 +45,7 @@ from strandline.server.history import MetricHistory
 from strandline.server.known_topics import KnownTopics
 from strandline.server.members import Members
 from strandline.server.openapi import openapi_document
+from strandline.server.page_room import PageRoom
 from strandline.server.problems import REQUEST_PROBLEMS, RequestError, problem_of
 from strandline.server.remote_call import StorePort
 from strandline.server.resume import Epochs
@@ -96,6 +98,7 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     *remote_store.ENDPOINTS,
     *remote_appending.ENDPOINTS,
     *remote_keys.ENDPOINTS,
+    *remote_schemas.ENDPOINTS,
     *remote_selecting.ENDPOINTS,
     get_error,
 )
@@ -120,20 +123,21 @@ class Application:
         self.settings: Final = settings if settings is not None else ServerSettings()
         self.log: Final = AsyncLog(log)
         self.tokens: Final = TokenTable(log)
-        self.streams: Final = Streams(self.settings)
-        self.metrics: Final = ServerMetrics(log, self.streams)
         self._clock: Clock = parts_of(log).clock
         self.sessions: Final = Sessions(self.tokens, self._clock)
-        self.history: Final = MetricHistory(log, self.metrics, self.streams)
-        self.work: Final = Work(views or {}, triggers)
-        self._durable = StreamTable(self.log)
-        self._members = Members(log)
         self.admission: Final = Admission(
             self.tokens,
             self.sessions,
             needs_token=self.settings.needs_token,
             is_far=is_far(log),
+            monotonic=self._clock.monotonic,
         )
+        self.streams: Final = Streams(self.settings, self.admission.check_still)
+        self.metrics: Final = ServerMetrics(log, self.streams)
+        self.history: Final = MetricHistory(log, self.metrics, self.streams)
+        self.work: Final = Work(views or {}, triggers)
+        self._durable = StreamTable(self.log)
+        self._members = Members(log)
         self._under_way = RequestsUnderWay(self.settings.requests_per_token_max)
         self.at_once: Final = AppendsAtOnce(
             self.log,
@@ -146,6 +150,7 @@ class Application:
         self._topics = KnownTopics()
         self.epochs: Final = Epochs(log)
         self._port = StorePort(log)
+        self._room = PageRoom(self.settings.page_bytes_max)
         document = openapi_document(endpoints)
 
         async def get_openapi(request: Request) -> Response:
@@ -200,13 +205,15 @@ class Application:
 
         async def answer(request: Request) -> Response:
             begun = monotonic()
-            response = await self._respond(one, request)
+            response = await self._room.answer(
+                request.scope, lambda: self._respond(one, request), repeats=one.repeats
+            )
             if one.headers:
                 response.headers.update(one.headers)
             note(response.status_code, monotonic() - begun)
             return response
 
-        return Answering(answer)
+        return Answering(answer, self._room.release)
 
     async def _respond(self, one: Endpoint, request: Request) -> Response:
         try:

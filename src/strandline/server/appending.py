@@ -24,6 +24,7 @@ from strandline.server.endpoint import ARROW, JSON, NDJSON, OCTETS, endpoint
 from strandline.server.problems import RequestError
 from strandline.server.tokens import TokenScope
 from strandline.values import Durability, DurabilityName, InvalidError, Topic, ValueKind
+from strandline.values.arguments import check_seconds
 from strandline.values.json_forms import moment
 
 _MANY: Final = 256
@@ -195,7 +196,9 @@ def _terms(call: Call, query: AppendQuery) -> AppendTerms:
         "durability": _LEVELS.get(query.durability),
         "partition": query.partition,
         "expected_offset": query.expected_offset,
-        "timeout_s": query.timeout_s,
+        "timeout_s": None
+        if query.timeout_s is None
+        else check_seconds("timeout_s", query.timeout_s),
         "deliver_at": query.deliver_at,
         "idempotency_key": headers.get("idempotency-key"),
         "producer": headers.get("producer-id"),

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from strandline.log import Value
 from strandline.server.endpoint import ARROW, JSON, NDJSON, OCTETS
+from strandline.server.media import check_utf8
 from strandline.server.problems import RequestError
 from strandline.values import RECORD_BYTES_MAX, REQUEST_RECORDS_MAX, Event, InvalidError, ValueKind
 from strandline.values.arrow_input import read_arrow
@@ -91,7 +92,10 @@ def values_of(
 
     `key` is the key of each value without one. Arrow data is decompressed to at most `bytes_max`.
     """
-    media = headers.get("content-type", JSON).partition(";")[0].strip().lower()
+    content_type = headers.get("content-type", JSON)
+    media = content_type.partition(";")[0].strip().lower()
+    if media not in (OCTETS, ARROW):
+        check_utf8(content_type)
     try:
         found = _from_text(body, headers, media, kind)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
@@ -222,6 +226,8 @@ def _unpacked(text: str) -> bytes:
 
 def _from_cloud_event(given: dict[str, Any]) -> Event:
     attributes = {name: value for name, value in given.items() if name not in _DATA}
+    if given.keys() >= _DATA:
+        raise InvalidError("a CloudEvent has data or data_base64, not both")
     if "data_base64" in given:
         # The payload is stored as text, and this attribute marks it as base64.
         attributes["datacontentencoding"] = "base64"

@@ -15,6 +15,7 @@ from strandline.log import AsyncLog, parts_of
 from strandline.log.off_loop import in_thread
 from strandline.server.caller import Caller
 from strandline.server.known_topics import KnownTopics
+from strandline.server.media import check_utf8
 from strandline.server.problems import RequestError
 from strandline.server.resume import Epochs
 from strandline.server.settings import ServerSettings
@@ -35,6 +36,8 @@ P = ParamSpec("P")
 T = TypeVar("T")
 StructT = TypeVar("StructT", bound=msgspec.Struct)
 
+PAGE_BYTES_MAX: Final = "strandline.page_bytes_max"
+"""In the scope of a request: the maximal size of its page, if it is less than the setting."""
 _LARGE_BYTES: Final = 64 * 1024
 _QUERY_BYTES_KEPT: Final = 256
 
@@ -80,6 +83,12 @@ class Call(msgspec.Struct, frozen=True):
         return nullcontext() if tracing is None else tracing.continuing(self.request.headers)
 
     @property
+    def page_bytes_max(self) -> int:
+        """How many bytes of records the answer has at most, unless the first is larger."""
+        most: int = self.request.scope.get(PAGE_BYTES_MAX, self.settings.page_bytes_max)
+        return most
+
+    @property
     def partition(self) -> int:
         """The number of the partition in the path."""
         text = self.path("partition")
@@ -103,6 +112,7 @@ class Call(msgspec.Struct, frozen=True):
         content_type = self.request.headers.get("content-type", "application/json")
         if content_type.partition(";")[0].strip().lower() != "application/json":
             raise RequestError(415, "this takes a body of application/json")
+        check_utf8(content_type)
         body = await self.body()
         return await by_size(body, decoded, msgspec.json.Decoder(kind).decode, body or b"{}")
 
@@ -168,7 +178,7 @@ def _parsed_query(kind: type[StructT], text: bytes) -> StructT:
     try:
         pairs = parse_qsl(text.decode(), keep_blank_values=True, errors="strict")
     except UnicodeDecodeError:
-        # Two texts that differ could become the same.
+        # With replacement characters, different texts could become equal.
         raise InvalidError("the query is UTF-8, percent-encoded") from None
     for name, value in pairs:
         if name in lists:

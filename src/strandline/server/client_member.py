@@ -23,7 +23,7 @@ from strandline.values import (
 )
 
 HELD_MAX: Final = 10_000
-"""How many deliveries a member has at most that are not settled."""
+"""The most unsettled deliveries of a member."""
 LEASE_ENDED: Final = "its lease has ended, and it was not settled"
 
 Leased = tuple[str, Delivery]
@@ -42,7 +42,7 @@ class MemberTerms(NamedTuple):
 
 
 class LeaseToken(msgspec.Struct, array_like=True):
-    """What a lease says: which record, delivery and member it is of."""
+    """The content of a lease: its record, delivery and member."""
 
     partition: int
     offset: int
@@ -51,10 +51,10 @@ class LeaseToken(msgspec.Struct, array_like=True):
 
 
 class ClientMember:
-    """One member: what it was delivered, and until when.
+    """One member: its deliveries and their leases.
 
-    The log keeps the leases of a work queue. Those of a group are kept here, since its members
-    hold partitions, and the server renews that for as long as a client asks. See design 0100.
+    The log stores the leases of a work queue. Those of a group are kept here: its members hold
+    partitions, which the server renews as long as clients send requests. See design 0100.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class ClientMember:
         self.held: dict[str, Delivery] = {}
         self.acked: dict[str, None] = {}
         self._leases: dict[tuple[str, int, int], str] = {}
-        #: Of a group: when each lease ends; and a time before which none does.
+        #: For a group: when each lease ends, and a time before which none does.
         self._ends: dict[str, float] = {}
         self.none_ends_before: float = math.inf
 
@@ -77,13 +77,13 @@ class ClientMember:
 
     @property
     def id(self) -> str:
-        """What its leases name it by."""
+        """The id by which its leases name it."""
         return member_id(self.consumer) if isinstance(self.consumer, SharedConsumer) else ""
 
     def hold(self, delivered: Iterable[Delivery]) -> list[Leased]:
         """Keep deliveries, each under its lease.
 
-        The lease that another client had of the same record before is worth nothing from now on.
+        An earlier lease of the same record is invalid from now on.
         """
         leased = [(lease_of(each, self.id), each) for each in delivered]
         for lease, each in leased:
@@ -94,12 +94,12 @@ class ClientMember:
             self._leases[_place(each)] = lease
             self.prolong(lease, self.terms.lease_s)
         while len(self.held) > HELD_MAX and not self.is_group:
-            # It has run out, or is settled by what its lease says.
+            # The oldest has expired, or is settled by the content of its lease.
             self.drop(next(iter(self.held)))
         return leased
 
     def room_for(self, limit: int) -> int:
-        """Return how many of so many deliveries it may have; UnavailableError if none."""
+        """Return how many deliveries it may fetch, up to a limit; UnavailableError if none."""
         room = HELD_MAX - len(self.held) if self.is_group else limit
         if room <= 0:
             raise UnavailableError(
@@ -108,18 +108,18 @@ class ClientMember:
         return min(limit, room)
 
     def knows(self, lease: str) -> bool:
-        """Whether the lease is of this member, and no later one is."""
+        """Whether the lease is one of this member, and no later one has replaced it."""
         return lease in self.held or lease in self.acked
 
     def drop(self, lease: str) -> None:
-        """Hold a delivery no more."""
+        """Forget a delivery and its lease."""
         self._ends.pop(lease, None)
         delivery = self.held.pop(lease, None)
         if delivery is not None:
             self._leases.pop(_place(delivery), None)
 
     def note_acked(self, leases: Iterable[str]) -> None:
-        """Hold these no more, and know them if they are acked again."""
+        """Forget these deliveries, but recognise their leases if they are acked again."""
         for each in leases:
             self.drop(each)
             self.acked[each] = None
@@ -127,23 +127,23 @@ class ClientMember:
             del self.acked[next(iter(self.acked))]
 
     def prolong(self, lease: str, lease_s: float) -> None:
-        """Let a lease end so long from now."""
+        """Set the end of a lease to `lease_s` from now."""
         if self.is_group and lease in self.held:
             ends_at = self._clock.monotonic() + lease_s
             self._ends[lease] = ends_at
             self.none_ends_before = min(self.none_ends_before, ends_at)
 
-    def is_silent(self, used_at: float) -> bool:
-        """Whether it may be closed, if no client has asked since then."""
+    def is_unused(self, used_at: float) -> bool:
+        """Whether it may be closed, if there was no request since then."""
         last = max((used_at + self.terms.lease_s, *tuple(self._ends.values())))
         return self._clock.monotonic() > last
 
     async def end_leases(self) -> None:
-        """Have what was not settled in time delivered again, before anything later."""
+        """Deliver records whose leases have expired again, before any later ones."""
         now = self._clock.monotonic()
         if now < self.none_ends_before:
             return
-        # Atomic: a thread that settles drops some meanwhile.
+        # An atomic copy: a thread that settles may remove some meanwhile.
         ends = tuple(self._ends.items())
         ended = [lease for lease, at in ends if at <= now]
         if ended:
@@ -155,23 +155,23 @@ class ClientMember:
             if (delivery := self.held.get(lease)) is None:
                 continue
             assert isinstance(self.consumer, Consumer)
-            # Settled meanwhile, or of a partition that another member has by now.
+            # It was settled meanwhile, or another member has its partition by now.
             with contextlib.suppress(ConflictError, LeaseLostError, InvalidError):
                 self.consumer.nack(delivery, reason=LEASE_ENDED)
             self.drop(lease)
 
     def put_back(self, unsent: Iterable[Leased]) -> None:
-        """Have deliveries that no client has seen delivered again, uncounted. Blocks."""
+        """Put back deliveries that no client has received, uncounted. Blocks."""
         kept = [(lease, each) for lease, each in unsent if self.held.get(lease) is each]
-        # What cannot be put back is free once its lease has run out.
+        # What cannot be put back is delivered again when its lease expires.
         with contextlib.suppress(StrandlineError):
-            self.consumer._put_back([each for _, each in kept])  # noqa: SLF001 - Of no other use.
+            self.consumer._put_back([each for _, each in kept])  # noqa: SLF001 - For the server only.
             for lease, _ in kept:
                 self.drop(lease)
 
     def close(self) -> None:
         """Leave the group or the queue. Blocks."""
-        # What cannot be given back is free once its lease has run out.
+        # What cannot be released now is free when its lease expires.
         with contextlib.suppress(StrandlineError):
             self.consumer.close()
 
@@ -184,12 +184,12 @@ def _place(delivery: Delivery) -> tuple[str, int, int]:
 def lease_of(delivery: Delivery, member: str) -> str:
     """Return the lease of a delivery of a member."""
     record = delivery.record
-    said = LeaseToken(int(record.partition), int(record.offset), delivery.count, member)
-    return base64.urlsafe_b64encode(msgspec.json.encode(said)).decode()
+    token = LeaseToken(int(record.partition), int(record.offset), delivery.count, member)
+    return base64.urlsafe_b64encode(msgspec.json.encode(token)).decode()
 
 
 def parsed_lease(lease: str) -> LeaseToken:
-    """Return what a lease says; InvalidError for a text that is none."""
+    """Decode a lease; InvalidError for any other text."""
     try:
         return msgspec.json.decode(base64.urlsafe_b64decode(lease), type=LeaseToken)
     except (binascii.Error, ValueError, msgspec.MsgspecError) as error:

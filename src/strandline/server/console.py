@@ -13,6 +13,7 @@ from starlette.routing import Route
 
 from strandline.log.off_loop import in_thread
 from strandline.server.admission import check_local_host
+from strandline.server.etags import is_known
 from strandline.server.problems import RequestError, problem_of
 from strandline.server.sessions import cookie_header
 from strandline.server.tokens import bearer_of
@@ -73,7 +74,7 @@ def _walk(folder: Traversable, above: str) -> Iterator[tuple[str, Traversable]]:
 
 
 class Console:
-    """Answers for the paths of the console."""
+    """Serves the paths of the console."""
 
     def __init__(self, app: "Application") -> None:
         self._app = app
@@ -103,7 +104,7 @@ class Console:
         except RequestError as error:
             return problem_of(error)
         headers = {**PAGE_HEADERS, "etag": found.tag}
-        if request.headers.get("if-none-match") == found.tag:
+        if is_known(request, found.tag):
             return Response(None, 304, headers)
         return Response(found.body, 200, headers, found.media)
 

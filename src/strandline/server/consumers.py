@@ -8,6 +8,7 @@ from starlette.responses import Response
 from strandline.log import Log
 from strandline.log.off_loop import in_thread
 from strandline.log.ranges import check_kept
+from strandline.log.stored_cursors import stored_cursors
 from strandline.server.call import Call
 from strandline.server.endpoint import JSON, endpoint, json_answer
 from strandline.server.members import LeaseResults, acking
@@ -56,7 +57,7 @@ class ShownLags(msgspec.Struct):
 
 
 class AckBody(msgspec.Struct, forbid_unknown_fields=True):
-    """By partition, one past the last offset that was handled; or leases that `fetch` gave."""
+    """By partition, one past the last handled offset; or leases that `fetch` returned."""
 
     ends: dict[str, int] = {}
     leases: list[str] | None = None
@@ -71,21 +72,21 @@ class SeekBody(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class ShownMove(msgspec.Struct):
-    """Where a seek puts a consumer in a partition; `cursor` is null where it had no place."""
+    """The place of a consumer after a seek; `cursor` is null if it had none in the partition."""
 
     partition: int
     cursor: int | None
     offset: int
     again: int
-    """How many records it is given again."""
+    """How many records it gets again."""
     skipped: int
-    """How many records it is not given."""
+    """How many records it skips."""
     lag: int
-    """How many records it is behind then."""
+    """How many records it is behind afterwards."""
 
 
 class ShownSeek(msgspec.Struct):
-    """What a seek has done, or with `dry_run` would do; and where the consumer is now."""
+    """The effect of a seek, with `dry_run` only planned, and the present progress."""
 
     topic: str
     dry_run: bool
@@ -131,9 +132,9 @@ async def get_consumer(call: Call) -> Response:
     answers={JSON: (ShownConsumers, LeaseResults)},
 )
 async def ack_consumer(call: Call) -> Response:
-    """Acknowledge everything before an offset in each partition that is named.
+    """Acknowledge everything before an offset in each named partition.
 
-    With `leases`, the records of these instead; the answer has a result for each.
+    With `leases`, acknowledge their records instead; the answer has a result for each.
     """
     topic, name = await call.topic(), check_consumer_name(call.path("consumer"))
     given = await call.json(AckBody)
@@ -223,10 +224,13 @@ def _moves(
 
 def _attempts(call: Call, topic: Topic, lags: list[ConsumerLag]) -> list[ShownAttempts]:
     counts = DeliveryCounts(call.log.blocking, topic, lags[0].consumer, call.caller.tenant)
+    log, name, partitions = call.log.blocking, lags[0].consumer, [each.partition for each in lags]
+    cursors = stored_cursors(log, topic, name, partitions, call.caller.tenant)
     found = [
         ShownAttempts(int(each.partition), offset, attempts.count)
-        for each in lags
-        for offset, attempts in sorted(counts.load(each.partition, each.cursor).items())
+        for each, stored in zip(lags, cursors, strict=True)
+        for seek_id in [None if stored is None else stored.seek_id]
+        for offset, attempts in sorted(counts.load(each.partition, each.cursor, seek_id).items())
     ]
     return found[:_OUTSTANDING_MAX]
 
@@ -253,7 +257,7 @@ def _shown(topic: Topic, lags: list[ConsumerLag]) -> dict[str, Any]:
 
 def _numbered(given: dict[str, Any]) -> list[tuple[int, Any]]:
     if not given:
-        raise InvalidError("name a partition at least")
+        raise InvalidError("name at least one partition")
     for each in given:
         if not (each.isascii() and each.isdecimal()):
             raise InvalidError("a partition is a number from 0", partition=each)

@@ -8,6 +8,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 from starlette.responses import Response
+from starlette.types import Receive
 
 from strandline.clock import Clock
 from strandline.durable_streams import (
@@ -28,6 +29,7 @@ from strandline.server.durable_writing import (
     place_headers,
 )
 from strandline.server.endpoint import SSE, endpoint
+from strandline.server.etags import is_known
 from strandline.server.streams import EventStream
 from strandline.server.tokens import TokenScope
 from strandline.values import ClosedError, InvalidError, StrandlineError
@@ -125,7 +127,9 @@ class DurableReader:
         if not page.messages and not page.is_closed and not self._call.streams.is_draining:
             slot = self._call.streams.take(self._call.caller)
             try:
-                await self._wait(start, self._call.settings.long_poll_s)
+                settings, receive = self._call.settings, self._call.request.receive
+                await self._wait(start, settings.long_poll_s, receive)
+                await slot.check()
             finally:
                 slot.release()
             await found_stream(self._call)
@@ -142,7 +146,7 @@ class DurableReader:
         """Return a stream of events from a position on."""
         call = self._call
         slot = call.streams.take(call.caller)
-        answer = EventStream(self._pieces(start), SSE, slot, call.settings.slow_reader_s)
+        answer = EventStream(self._pieces(start), SSE, slot)
         answer.headers["content-type"] = SSE
         answer.headers["cache-control"] = "no-cache, no-store"
         if not self._stream.settings.is_text:
@@ -173,16 +177,17 @@ class DurableReader:
                         yield b": ping\n\n"
 
     async def _read(self, start: int, bytes_max: int | None = None) -> StreamPage:
-        settings = self._call.settings
-        most = settings.page_bytes_max if bytes_max is None else bytes_max
-        return await in_thread(self._stream.read, start, settings.page_records_max, most)
+        most = self._call.page_bytes_max if bytes_max is None else bytes_max
+        records_max = self._call.settings.page_records_max
+        return await in_thread(self._stream.read, start, records_max, most)
 
-    async def _wait(self, position: int, timeout_s: float) -> bool:
+    async def _wait(self, position: int, timeout_s: float, receive: Receive | None = None) -> bool:
         """Return whether the stream has grown or was closed within this time."""
         log, stream = self._call.log, self._stream
         async with log.watch() as watch:
             await watch.add(stream.topic, 0, position - stream.base)
-            with self._call.streams.ended_by(watch.wake), contextlib.suppress(ClosedError):
+            ended = self._call.streams.ended_by(watch.wake, receive)
+            with ended, contextlib.suppress(ClosedError):
                 return bool(await watch.wait(timeout_s))
         return False
 
@@ -197,7 +202,7 @@ class DurableReader:
         end = ":c" if page.is_closed else ""
         tag = f'"{self._stream.topic.id}:{start}:{page.next}{end}"'
         headers["etag"] = tag
-        if self._call.request.headers.get("if-none-match") == tag:
+        if is_known(self._call.request, tag):
             return Response(status_code=304, headers=headers)
         headers["content-type"] = self._stream.settings.content_type
         return Response(self._body(page.messages), 200, headers)

@@ -49,12 +49,14 @@ _SHOWN: Final = (
     "Location",
 )
 STREAM_HEADERS: Final = {
+    # A stream may be of HTML, and is of the console's origin: a browser runs no script of it.
+    "content-security-policy": "sandbox; default-src 'none'",
     "x-content-type-options": "nosniff",
     "cross-origin-resource-policy": "cross-origin",
     "access-control-allow-origin": "*",
     "access-control-expose-headers": ", ".join(_SHOWN),
 }
-"""The CORS headers of every response, for pages of other origins with a token."""
+"""The headers of every response: for pages of other origins with a token, and against scripts."""
 _PREFLIGHT: Final = {
     **STREAM_HEADERS,
     "access-control-allow-methods": "GET, HEAD, PUT, POST, DELETE",
@@ -86,7 +88,7 @@ async def allow_other_origins(request: Request) -> Response:
     TokenScope.ADMIN,
     optional_body=_BODY,
     status=201,
-    statuses={200: "It is there, made alike."},
+    statuses={200: "It exists, with the same settings."},
     headers=STREAM_HEADERS,
 )
 async def put_stream(call: Call) -> Response:
@@ -94,7 +96,7 @@ async def put_stream(call: Call) -> Response:
 
     Content-Type is that of the stream. Stream-TTL or Stream-Expires-At ends it; Stream-Closed
     closes it at once. Stream-Forked-From, with Stream-Fork-Offset and Stream-Fork-Sub-Offset,
-    makes it a fork. 409 if it is there, made otherwise.
+    makes it a fork. 409 if it exists with other settings.
     """
     name = call.caller.check_name(topic_name_of(call.path("stream")))
     headers = call.request.headers
@@ -124,7 +126,7 @@ async def put_stream(call: Call) -> Response:
             409,
             "there is a stream with other settings, or the source has another type or is deleted",
         ) from None
-    answer = _place(made.tail, is_closed=made.is_closed)
+    answer = place_headers(made.tail, is_closed=made.is_closed)
     if made.is_new:
         answer["location"] = str(call.request.url.replace(query=None))
     content_type = {"content-type": made.stream.settings.content_type}
@@ -145,7 +147,7 @@ async def append_to_stream(call: Call) -> Response:
     """Append to a stream, close it with Stream-Closed, or both at once.
 
     With Producer-Id, Producer-Epoch and Producer-Seq: 200 if it is new, 204 if it was appended
-    before, 403 for an epoch that has passed, 409 if an append before it is missing. With
+    before, 403 for an earlier epoch, 409 if an append before it is missing. With
     Stream-Seq: 409 unless it is greater than the last. 409 also for a stream that is closed.
     """
     durability = call.query(StreamAppendQuery).durability
@@ -185,11 +187,7 @@ async def found_stream(call: Call) -> DurableStream:
 
 
 def place_headers(position: int, *, is_closed: bool) -> dict[str, str]:
-    """Return the headers that say where a stream is."""
-    return _place(position, is_closed=is_closed)
-
-
-def _place(position: int, *, is_closed: bool) -> dict[str, str]:
+    """Return the headers with the end of a stream, and whether it is closed."""
     return {"stream-next-offset": shown_offset(position), **(_CLOSED if is_closed else {})}
 
 
@@ -204,7 +202,7 @@ async def _source(call: Call, path: str) -> DurableStream:
 
 
 async def _check_may_append(call: Call, name: str) -> None:
-    """Raise 403 for messages of a caller that may not append, unless the stream is there."""
+    """Raise 403 if the caller may not append, unless the stream exists already."""
     if TokenScope.APPEND not in call.caller.scopes:
         visible = await call.caller.visible(call.log)
         if name not in {each.name for each in visible}:
@@ -244,7 +242,7 @@ def _safe(name: str, text: str) -> int:
 
 
 def _answer(done: StreamOutcome, mark: AppendMark, *, has_body: bool) -> Response:
-    headers = _place(done.tail, is_closed=done.is_closed)
+    headers = place_headers(done.tail, is_closed=done.is_closed)
     decision, known, given = done.decision, done.producer, mark.producer
     if decision in (WriterDecision.NEW, WriterDecision.REPEAT):
         if given is not None and known is not None:

@@ -32,27 +32,34 @@ class Endpoint:
     summary: str
     query: type[msgspec.Struct] | None = None
     body: Mapping[str, Any] = field(default_factory=dict)
-    """What a body may be, by its media type: a type, or a tuple of some."""
+    """The types of a body, by media type: a type, or a tuple of types."""
     optional_body: Mapping[str, Any] = field(default_factory=dict)
-    """The same, of one that may be missing."""
+    """The same, for a body that may be missing."""
     answers: Mapping[str, Any] = field(default_factory=dict)
-    """What a good answer is, by its media type."""
+    """The types of a successful answer, by media type."""
     status: int = 200
     statuses: Mapping[int, str] = field(default_factory=dict)
-    """What else comes besides errors that every endpoint has."""
+    """Further statuses that are not errors, with their descriptions."""
     headers: Mapping[str, str] = field(default_factory=dict)
-    """What every answer has, also one that refuses."""
+    """Headers of every answer, also of errors."""
+    is_read: bool = False
+    """Whether it only reads, though its method is POST."""
+
+    @property
+    def repeats(self) -> bool:
+        """Whether a request may be answered twice."""
+        return self.is_read or self.method in ("GET", "HEAD")
 
     @property
     def name(self) -> str:
-        """What the OpenAPI document calls it."""
+        """Its operationId in the OpenAPI document."""
         return self.answer.__name__
 
 
 def endpoint(
     method: Method, path: str, scope: TokenScope | None, **more: Any
 ) -> Callable[[Answering], Endpoint]:
-    """Make an endpoint of a function; its docstring is the summary."""
+    """Return a decorator that makes an endpoint of a function; its docstring is the summary."""
 
     def make(answer: Answering) -> Endpoint:
         summary = (answer.__doc__ or "").strip()

@@ -1,4 +1,4 @@
-"""Clients that fetch from one member: served in the order they came, each with its own deadline."""
+"""Clients that fetch from one member, served in order of arrival, each with its own deadline."""
 
 import asyncio
 import contextlib
@@ -21,30 +21,30 @@ _FIRST_RECORDS: Final = 4
 
 
 class Fetch:
-    """What one client has asked for, until its answer was sent or it has gone."""
+    """The request of one client, until its answer is sent or the client has disconnected."""
 
     def __init__(self, line: "FetchLine", limit: int, bytes_max: int, deadline: float) -> None:
         self._line = line
         self.limit: Final = limit
         self.bytes_max: Final = bytes_max
         self.deadline: Final = deadline
-        #: Whether there was no look at the log since it came.
+        #: Whether the log was not read since it was added.
         self.is_new = True
         self.found: Final[asyncio.Future[list[Leased]]] = asyncio.get_running_loop().create_future()
         self._is_over = False
 
     def end(self) -> None:
-        """Wait no more: what was found is the answer."""
+        """End the wait; without deliveries so far, the answer is empty."""
         self._line.remove(self)
         if not self.found.done():
             self.found.set_result([])
 
     def note_sent(self) -> None:
-        """Record that the client has its answer, as far as can be known."""
+        """Record that the answer was sent, as far as can be known."""
         self._is_over = True
 
     def leave(self) -> None:
-        """Put back what was found, unless it was sent: the client has gone. May be repeated."""
+        """End the request; what was found and not sent is put back. May be repeated."""
         if self._is_over:
             return
         self._is_over = True
@@ -58,8 +58,8 @@ class Fetch:
 class FetchLine:
     """One member, and the clients that wait for its records. For one event loop.
 
-    A consumer is read by one task at a time. That task waits for all of them, until the first
-    deadline; a client that comes interrupts the wait, so that it has a look of its own.
+    One task at a time reads the consumer. It waits for all clients, until the earliest deadline;
+    a new client interrupts the wait, so that the log is read for it at once.
     """
 
     def __init__(self, member: ClientMember, clock: Clock) -> None:
@@ -72,12 +72,12 @@ class FetchLine:
         self.used_at: float = clock.monotonic()
 
     @property
-    def is_silent(self) -> bool:
-        """Whether no client has asked for the time of a lease."""
-        return self._serving is None and self.member.is_silent(self.used_at)
+    def is_unused(self) -> bool:
+        """Whether there was no request for the duration of a lease."""
+        return self._serving is None and self.member.is_unused(self.used_at)
 
     def enter(self, limit: int, bytes_max: int, wait_s: float) -> Fetch:
-        """Ask for deliveries: found is what there is once there is one, or after `wait_s`."""
+        """Add a client; its `found` is set once there is a delivery, or after `wait_s`."""
         deadline = self._clock.monotonic() + wait_s
         one = Fetch(self, limit, bytes_max, deadline)
         self._waiting.append(one)
@@ -85,14 +85,14 @@ class FetchLine:
         return one
 
     def remove(self, one: Fetch) -> None:
-        """Let a client wait no more."""
+        """Remove a client that waits."""
         if one in self._waiting:
             self._waiting.remove(one)
             if not self._waiting and self._pause is not None:
                 self._pause.cancel()
 
     def put_back(self, unsent: list[Leased]) -> None:
-        """Have what no client has seen delivered again, uncounted."""
+        """Put back deliveries that no client has received, uncounted."""
         if unsent:
             self._unsent += unsent
             self._wake()
@@ -110,7 +110,7 @@ class FetchLine:
         waiting, self._waiting = self._waiting, []
         for each in waiting:
             if error is None:
-                # It came while the task was about to end.
+                # It was added while the task was about to end.
                 self._waiting.append(each)
             elif not isinstance(error, asyncio.CancelledError):
                 each.found.set_exception(error)
@@ -129,7 +129,7 @@ class FetchLine:
                 self._hand_out(*await self._look())
 
     async def _look(self) -> tuple[list[Delivery], bool]:
-        """Return what the first in line gets, and whether the look came to its end."""
+        """Fetch for the first client; return the deliveries, and whether the wait was completed."""
         now, waiting = self._clock.monotonic(), self._waiting
         first = waiting[0]
         until = min(self.member.none_ends_before, *(each.deadline for each in waiting))
@@ -149,9 +149,9 @@ class FetchLine:
             self._pause.cancel()
             self._pause = None
         if isinstance(consumer, Consumer):
-            # It has prepared at most what its own partitions hold, for the next look.
+            # What it has prepared is kept for the next look.
             return [], False
-        return await consumer._prepared_on_loop(), False  # noqa: SLF001 - Of no other use.
+        return await consumer._prepared_on_loop(), False  # noqa: SLF001 - For the server only.
 
     def _hand_out(self, found: list[Delivery], is_whole: bool) -> None:
         self.used_at = now = self._clock.monotonic()
@@ -164,7 +164,7 @@ class FetchLine:
             self._unsent += self.member.hold(found)
         if not is_last:
             return
-        # Those that came during the look have theirs first.
+        # Clients that were added during the look get one of their own first.
         ended = [each for each in self._waiting if each.deadline <= now and not each.is_new]
         for each in ended:
             self._waiting.remove(each)
@@ -182,10 +182,10 @@ async def fetched(
         return await AsyncConsumer(consumer).fetch(limit, bytes_max, wait_s)
     face = AsyncSharedConsumer(consumer)
     found = await face.fetch(min(limit, _FIRST_RECORDS), wait_s)
-    # What has come is returned, whatever becomes of the rest.
+    # What was fetched is returned, even if the rest fails.
     with contextlib.suppress(asyncio.CancelledError, StrandlineError):
         while found and len(found) < limit:
-            # As many as fit, if they are no larger than those that came.
+            # As many as fit, if they are no larger than those before.
             sizes = [size_of(each.record) for each in found]
             fitting = (bytes_max - sum(sizes)) // max(1, *sizes)
             if fitting <= 0:

@@ -15,6 +15,7 @@ from strandline.server.endpoint import JSON, endpoint, json_answer
 from strandline.server.fetch_line import Fetch
 from strandline.server.members import LeaseAction, LeaseResults, extending, nacking
 from strandline.server.settings import WAIT_MAX_S
+from strandline.server.streams import until_disconnected
 from strandline.server.tokens import TokenScope
 from strandline.subscriptions import DELIVERIES_MAX, VISIBILITY_S
 from strandline.subscriptions.consumer_name import ConsumerName
@@ -27,7 +28,7 @@ _MEMBER_CHARS_MAX = 200
 
 
 class FetchBody(msgspec.Struct, forbid_unknown_fields=True):
-    """What to fetch, and as which member; all clients of a name fetch alike."""
+    """What to fetch, and as which member; all clients of a consumer pass the same options."""
 
     kind: Literal["queue", "group"] = "queue"
     """Whether members share records (a work queue), or partitions (a group)."""
@@ -44,7 +45,7 @@ class FetchBody(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class LeasedRecord(msgspec.Struct):
-    """A record that is the client's until its lease runs out."""
+    """A record with its lease; until that ends, no other client gets the record."""
 
     lease: str
     count: int
@@ -86,10 +87,10 @@ async def fetch_consumer(call: Call) -> Response:
     """Fetch records as a member of a work queue or a group, each with a lease.
 
     A record that is not settled before its lease ends is delivered again: of a queue to any
-    member, of a group before later records of its partition. One that was delivered
-    `deliveries_max` times is dead-lettered. Clients of the same name and options are served in
-    the order they came. A connection that is closed ends the wait, and what its answer held is
-    put back if that was not sent. 503 while members of the other kind are open.
+    member, of a group before later records of its partition. After `deliveries_max` deliveries
+    it is dead-lettered. Clients of the same name and options are served in order of arrival. If
+    the client disconnects, the wait ends, and the records of an unsent answer are put back. 503
+    while members of the other kind are open.
     """
     topic, name = await call.topic(), check_consumer_name(call.path("consumer"))
     given = _checked(await call.json(FetchBody))
@@ -107,19 +108,19 @@ async def fetch_consumer(call: Call) -> Response:
         tuple(options.items()),
     )
     line = await call.members.line(terms)
-    gone = asyncio.ensure_future(_gone(call.request.receive))
-    fetch = line.enter(given.limit, call.settings.page_bytes_max, given.wait)
+    disconnected = asyncio.ensure_future(until_disconnected(call.request.receive))
+    fetch = line.enter(given.limit, call.page_bytes_max, given.wait)
     try:
-        await _wait(call, fetch, gone, is_long=given.wait > 0)
+        await _wait(call, fetch, disconnected, is_long=given.wait > 0)
         found = fetch.found.result() if fetch.found.done() else []
         deliveries = [
             LeasedRecord(lease, each.count, record_json(each.record)) for lease, each in found
         ]
         body = msgspec.json.encode(FetchAnswer(topic.name, name, deliveries))
-        return LeasedResponse(body, fetch, gone)
+        return LeasedResponse(body, fetch, disconnected)
     except BaseException:
         fetch.leave()
-        gone.cancel()
+        disconnected.cancel()
         raise
 
 
@@ -131,7 +132,7 @@ async def fetch_consumer(call: Call) -> Response:
     answers={JSON: LeaseResults},
 )
 async def nack_consumer(call: Call) -> Response:
-    """Have records delivered again after a delay, or dead-lettered after the last try."""
+    """Nack records: they are delivered again after a delay, or dead-lettered after the last try."""
     given = await call.json(NackBody)
     if not 0 <= given.delay_s <= _LEASE_MAX_S * 60:
         raise InvalidError("delay_s is a number of seconds from 0 to 30 days", value=given.delay_s)
@@ -146,7 +147,7 @@ async def nack_consumer(call: Call) -> Response:
     answers={JSON: LeaseResults},
 )
 async def extend_consumer(call: Call) -> Response:
-    """Prolong leases, counted from now. A member of a group has its partitions until they end."""
+    """Prolong leases, counted from now. A member of a group keeps its partitions until they end."""
     given = await call.json(ExtendBody)
     _check_lease(given.lease_s)
     return await _settled(call, given.leases, extending(given.lease_s))
@@ -175,38 +176,36 @@ def _check_lease(lease_s: float) -> None:
 
 
 class LeasedResponse(Response):
-    """An answer whose records are put back if its client has gone before it was sent."""
+    """An answer whose records are put back if the client disconnects before it was sent."""
 
-    def __init__(self, body: bytes, fetch: Fetch, gone: asyncio.Future[None]) -> None:
+    def __init__(self, body: bytes, fetch: Fetch, disconnected: asyncio.Future[None]) -> None:
         super().__init__(body, media_type=JSON)
         self._fetch = fetch
-        self._gone = gone
+        self._disconnected = disconnected
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See Starlette."""
         try:
-            has_gone = self._gone.done()
+            has_disconnected = self._disconnected.done()
             await super().__call__(scope, receive, send)
-            if not has_gone:
+            if not has_disconnected:
                 self._fetch.note_sent()
         finally:
             self._fetch.leave()
-            self._gone.cancel()
+            self._disconnected.cancel()
 
 
-async def _gone(receive: Receive) -> None:
-    """Return once the client has closed the connection."""
-    while (await receive())["type"] != "http.disconnect":
-        pass
-
-
-async def _wait(call: Call, fetch: Fetch, gone: asyncio.Future[None], *, is_long: bool) -> None:
-    """Wait until something was found, or the client has gone, or the server ends."""
-    either: set[asyncio.Future[Any]] = {fetch.found, gone}
+async def _wait(
+    call: Call, fetch: Fetch, disconnected: asyncio.Future[None], *, is_long: bool
+) -> None:
+    """Wait until records were found, the client has disconnected, or the server shuts down."""
+    either: set[asyncio.Future[Any]] = {fetch.found, disconnected}
     slot = call.streams.take(call.caller) if is_long else None
     try:
         with call.streams.ended_by(fetch.end) if is_long else contextlib.nullcontext():
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        if slot is not None:
+            await slot.check()
     finally:
         if slot is not None:
             slot.release()

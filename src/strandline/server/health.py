@@ -30,7 +30,7 @@ from strandline.server.tokens import TokenScope
 from strandline.values import ConsumerLag, Topic
 
 _FAILURE: Final = 500
-#: Those of the Prometheus client.
+#: The default bounds of the Prometheus client.
 _BOUNDS_S: Final = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0)
 METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -51,9 +51,9 @@ async def get_livez(call: Call) -> Response:
 
 @endpoint("GET", "/readyz", None, answers={JSON: ShownHealth})
 async def get_readyz(call: Call) -> Response:
-    """Return 200 while the log is open and the server does not end: else 503."""
+    """Return 200 while the log is open and the server is not shutting down, else 503."""
     if call.streams.is_draining:
-        raise RequestError(503, "the server ends", {"retry-after": "1"})
+        raise RequestError(503, "the server is shutting down", {"retry-after": "1"})
     await in_thread(call.log.blocking.topics)
     return json_answer(ShownHealth("ready", strandline.__version__))
 
@@ -73,7 +73,7 @@ def check_sees_all(caller: Caller) -> None:
 
 
 class EndpointMetrics:
-    """What is counted of the requests to one endpoint. For one event loop, and any reader."""
+    """Counters of the requests to one endpoint. Written by one event loop, read by any thread."""
 
     def __init__(self) -> None:
         #: How many were answered, by their status.

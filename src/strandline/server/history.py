@@ -19,15 +19,15 @@ from strandline.values import StrandlineError, Topic
 from strandline.values.json_forms import moment
 
 INTERVAL_S: Final = 5.0
-"""How long after a sample the next one is taken, unless samples take long."""
+"""The time between two samples; longer if samples take long."""
 KEPT_S: Final = 3600.0
 _SHARE_MAX: Final = 0.05
-"""How much of the time samples may take."""
+"""The share of time that samples may take."""
 
 
 class MetricSample(msgspec.Struct):
-    """What was counted at a moment. All but `lag`, `streams` and `topics` only grow, as long
-    as no topic is dropped."""
+    """The metrics at a moment. All but `lag`, `streams` and `topics` only grow, as long as no
+    topic is dropped."""
 
     at: str
     records: int
@@ -39,7 +39,7 @@ class MetricSample(msgspec.Struct):
     failures: int
     """Requests that were answered with 500 or more."""
     lag: int
-    """Records that consumers are behind, added up."""
+    """The sum of the lags of all consumers."""
     streams: int
     topics: int
 
@@ -72,7 +72,7 @@ class MetricHistory:
         self._is_running = False
 
     def samples(self) -> list[MetricSample]:
-        """Return the stored samples, and a current one."""
+        """Return the stored samples, oldest first."""
         with self._lock:
             return list(self._kept)
 
@@ -94,7 +94,7 @@ class MetricHistory:
         try:
             sample = self._sample()
         except StrandlineError:
-            # The log is closed, or out of reach for now.
+            # The log is closed, or cannot be reached now.
             sample = None
         took_s = self._clock.monotonic() - began
         with self._lock:

@@ -19,7 +19,7 @@ from strandline.subscriptions.orphaned_leases import OrphanedLeases
 from strandline.values import ConflictError, InvalidError, LeaseLostError, Record, TrimmedError
 
 MEMBERS_MAX: Final = 1000
-"""How many members the server has at most for its clients."""
+"""The most members that the server holds for its clients."""
 _LOOK_S: Final = 1.0
 
 LeaseStatus = Literal["ok", "dead_lettered", "lost"]
@@ -56,7 +56,7 @@ class Members:
         self._closing: set[asyncio.Task[None]] = set()
 
     async def line(self, terms: MemberTerms) -> FetchLine:
-        """Return the line of clients that fetch with these terms; opens their member if needed."""
+        """Return the waiting clients with these terms; opens their member if needed."""
         async with self._opening:
             found = self._open.get(terms)
             if found is None:
@@ -105,9 +105,7 @@ class Members:
     ) -> LeaseResult:
         """Settle an unknown lease: from before a restart, or from another server."""
         if not token.member:
-            return LeaseResult(
-                lease, "lost", "it has ended, or the member that had it: fetch again"
-            )
+            return LeaseResult(lease, "lost", "the lease or its member has ended, fetch again")
         orphaned = OrphanedLeases(self._log, *whose, token.member)
         try:
             (record,) = self._log.read(whose[0], token.partition, token.offset, records_max=1)
@@ -116,7 +114,7 @@ class Members:
             return LeaseResult(lease, "lost", str(error))
         return LeaseResult(lease, "ok")
 
-    # --- silence ---
+    # --- closing unused members ---
 
     def _look_later(self) -> None:
         if self._timer is None and self._open:
@@ -125,7 +123,7 @@ class Members:
     def _look(self) -> None:
         self._timer = None
         for terms, each in list(self._open.items()):
-            if each.is_silent:
+            if each.is_unused:
                 del self._open[terms]
                 task = asyncio.ensure_future(in_thread(each.member.close))
                 self._closing.add(task)
@@ -139,7 +137,7 @@ class LeaseAction(NamedTuple):
     of_one: Callable[[Consumer | SharedConsumer, Delivery], LeaseStatus]
     of_orphan: Callable[[OrphanedLeases, Record, int], object]
     of_all: Callable[[Consumer | SharedConsumer, list[Delivery]], object] | None = None
-    """All of a member at once, at the cost of one; raises if one of them is lost. For acks."""
+    """Settles all deliveries of a member at once, for acks; raises if one of them is lost."""
     prolonged_s: float | None = None
     """How long the lease lasts from then on; None if it ends."""
 
@@ -189,7 +187,7 @@ def acking() -> LeaseAction:
 
 
 def nacking(delay_s: float, reason: str) -> LeaseAction:
-    """Return the action that has records delivered again, or dead-lettered."""
+    """Return the action that nacks: redelivers records, or dead-letters them."""
 
     def one(consumer: Any, delivery: Delivery) -> LeaseStatus:
         is_dead = consumer.nack(delivery, delay_s=delay_s, reason=reason)
@@ -199,7 +197,7 @@ def nacking(delay_s: float, reason: str) -> LeaseAction:
 
 
 def extending(lease_s: float) -> LeaseAction:
-    """Return the action that prolongs."""
+    """Return the action that prolongs leases."""
 
     def one(consumer: Consumer | SharedConsumer, delivery: Delivery) -> LeaseStatus:
         if isinstance(consumer, SharedConsumer):

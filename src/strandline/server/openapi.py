@@ -42,11 +42,11 @@ _PROBLEMS: Final = {
     410: "These records were trimmed; `oldest` is the oldest one kept.",
     412: "The partition does not end at the expected offset, but at `end`.",
     413: "The body or record is too large.",
-    415: "The body has another form than the topic takes.",
+    415: "The topic does not accept the media type of the body.",
     416: "This lies beyond the end of the partition.",
     421: "The header Host or Origin is of another server.",
     429: "There are too many streams or requests, or a quota by time is used up: see Retry-After.",
-    503: "Not now: send it again.",
+    503: "Temporarily unavailable: send it again.",
     507: "The disk is full, or a quota is used up: something has to be removed first.",
 }
 _PARAMETERS: Final = {

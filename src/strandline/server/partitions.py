@@ -26,7 +26,7 @@ class AtQuery(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class ShownOffset(msgspec.Struct):
-    """An offset, in the form in which it may be kept elsewhere as well."""
+    """An offset, also as a position that can be stored outside the log."""
 
     offset: int
     position: dict[str, Any]
@@ -39,7 +39,7 @@ class ShownEpochs(msgspec.Struct):
 
 
 class ShownSegments(msgspec.Struct):
-    """The runs in which a partition is stored."""
+    """The segments of a partition."""
 
     segments: list[dict[str, Any]]
 
@@ -131,7 +131,7 @@ async def get_epochs(call: Call) -> Response:
 
 @endpoint("GET", f"{_PARTITION}/segments", TokenScope.READ, answers={JSON: ShownSegments})
 async def get_segments(call: Call) -> Response:
-    """Return the runs in which a partition is stored, without where."""
+    """Return the segments of a partition, without their paths."""
     found = await call.log.segments(await call.topic(), call.partition)
     segments = [
         {
@@ -211,7 +211,7 @@ async def resolve_position(call: Call) -> Response:
     topic = visible.get(positions[0].topic_id)
     if topic is None:
         topic_id = str(positions[0].topic_id)
-        raise InvalidError("this position is in a topic that is not there", topic=topic_id, near=[])
+        raise InvalidError("there is no topic with this position", topic=topic_id, near=[])
     offsets = {str(each.partition): await call.log.resolve(each) for each in positions}
     return json_answer({"topic": topic.name, "offsets": offsets})
 

@@ -48,22 +48,22 @@ REQUEST_PROBLEMS: Final = {
     "Unauthorized": "There is no valid token in the header Authorization: send `Bearer TOKEN`.",
     "Forbidden": "The token does not have the scope, or not the topic, that this needs.",
     "NotFound": "There is no such path: see /openapi.json.",
-    "MethodNotAllowed": "The path has other methods: see /openapi.json.",
-    "NotAcceptable": "The answer cannot be given in a form that the header Accept allows.",
+    "MethodNotAllowed": "The path does not support this method: see /openapi.json.",
+    "NotAcceptable": "No format of the answer is allowed by the header Accept.",
     "RequestTimeout": "The request did not arrive in time: send it again, faster or in parts.",
-    "Conflict": "The stream is not as the request takes it to be: read it again.",
+    "Conflict": "The stream is in another state than the request assumes: read it again.",
     "Gone": "The stream was deleted, and is kept for its forks alone.",
     "LengthRequired": "The body needs a length, or chunks.",
     "ContentTooLarge": "The body is larger than the server takes: send it in parts.",
     "UriTooLong": "The URL is longer than the server takes: shorten the query.",
-    "UnsupportedMediaType": "The body has a form that this endpoint does not take.",
+    "UnsupportedMediaType": "This endpoint does not accept the media type of the body.",
     "MisdirectedRequest": "The header Host or Origin is of another server than this one.",
     "TooManyRequests": "The token has as many streams open as it may: close one.",
     "HeadTooLarge": "The headers are larger than the server takes: send fewer.",
-    "InternalError": "The server has failed: its log says why.",
+    "InternalError": "The server has failed: see its log.",
     "Unavailable": "The server cannot answer now: send it again.",
 }
-"""What a request can be refused with before it reaches a log, by the end of its type."""
+"""Explanations of errors before a request reaches a log, by the end of their type."""
 
 
 class RequestError(Exception):

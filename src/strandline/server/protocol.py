@@ -1,6 +1,8 @@
-"""One connection: limits on a request's head, and appends that are answered at once."""
+"""One connection: limits on heads and slow readers, and appends that are answered at once."""
 
 import asyncio
+import socket
+import struct
 from typing import Any, Final, cast
 
 import httptools
@@ -13,16 +15,29 @@ from uvicorn.protocols.http.httptools_impl import (
 
 from strandline.server.at_once import WHOLE_REQUEST, AppendsAtOnce
 from strandline.server.problems import RequestError, problem_of
+from strandline.server.settings import ServerSettings
 
 _JSON_HEAD: Final = b"%b%bcontent-length: %d\r\ncontent-type: application/json\r\n\r\n"
+_TOO_MANY: Final = (
+    b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\nretry-after: 1\r\n"
+    b"content-type: text/plain; charset=utf-8\r\ncontent-length: 27\r\n\r\n"
+    b"too many connections, retry"
+)
 HEAD_BYTES_MAX: Final = 64 * 1024
 """The maximal total size of the request line and the headers."""
+_READ_BYTES_MIN: Final = 16 * 1024
+"""How much of an answer a client has to read within `slow_reader_s`."""
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """One connection, which is closed if the head of a request is too large or too slow."""
+    """One connection, which is closed if the head of a request is too large or too slow.
+
+    It is aborted if its client does not read what it was answered: closing would wait for that.
+    """
 
     header_timeout_s: Final = 10.0
+    slow_reader_s: Final = 20.0
+    connections_max: Final = 8192
     at_once: AppendsAtOnce
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -43,16 +58,55 @@ class BoundedProtocol(HttpToolsProtocol):
         self._refusal: RequestError | None = None
         self.url = b""
         self._timer: asyncio.TimerHandle | None = None
+        self._reader_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
         """See asyncio."""
         super().connection_made(transport)
-        self._begin()
+        if len(self.connections) > self.connections_max:
+            transport.write(_TOO_MANY)
+            transport.close()
+        else:
+            self._begin()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """See asyncio."""
         self._end()
+        self._end_reader_timer()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """See asyncio."""
+        super().pause_writing()
+        self._time_reader()
+
+    def resume_writing(self) -> None:
+        """See asyncio."""
+        super().resume_writing()
+        self._end_reader_timer()
+
+    def _time_reader(self) -> None:
+        """Abort the connection unless its client reads some of what waits to be sent."""
+        if self._reader_timer is None:
+            self._expect_reading(self.transport.get_write_buffer_size())
+
+    def _expect_reading(self, unread: int) -> None:
+        def check() -> None:
+            left = self.transport.get_write_buffer_size()
+            if left > unread - _READ_BYTES_MIN:
+                # With this, the kernel keeps none of it either.
+                of: Any = self.transport.get_extra_info("socket")
+                of.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                self.transport.abort()
+            else:
+                self._expect_reading(left)
+
+        self._reader_timer = self.loop.call_later(self.slow_reader_s, check)
+
+    def _end_reader_timer(self) -> None:
+        if self._reader_timer is not None:
+            self._reader_timer.cancel()
+            self._reader_timer = None
 
     def data_received(self, data: bytes) -> None:
         """See asyncio."""
@@ -80,13 +134,12 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _is_idle(self) -> bool:
         """Whether a request that arrives now is the only one, and would be handled at once."""
-        most, before = self.limit_concurrency, cast("RequestResponseCycle | None", self.cycle)
+        before = cast("RequestResponseCycle | None", self.cycle)
         return (
             self._is_between
             and (before is None or before.response_complete)
             and not self.flow.write_paused
             and not self.transport.is_closing()
-            and (most is None or (len(self.connections) < most and len(self.tasks) < most))
         )
 
     def _answer_at_once(self, status: int, answer: Response | bytes) -> None:
@@ -131,6 +184,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._keep_alive_for(max(left_s, 1.0))
         else:
             super().timeout_keep_alive_handler()
+            self._time_reader()
 
     def shutdown(self) -> None:
         """Close the connection after the current answer."""
@@ -222,7 +276,14 @@ class BoundedProtocol(HttpToolsProtocol):
         self.transport.close()
 
 
-def bounded(header_timeout_s: float, at_once: AppendsAtOnce) -> type[BoundedProtocol]:
-    """Return the protocol with this time for the head of a request, and for these appends."""
-    fields = {"header_timeout_s": header_timeout_s, "at_once": at_once}
+def bounded(
+    settings: ServerSettings, at_once: AppendsAtOnce, connections_max: int
+) -> type[BoundedProtocol]:
+    """Return the protocol with the times of these settings, and for these appends."""
+    fields = {
+        "header_timeout_s": settings.header_timeout_s,
+        "slow_reader_s": settings.slow_reader_s,
+        "connections_max": connections_max,
+        "at_once": at_once,
+    }
     return type("TimedProtocol", (BoundedProtocol,), fields)

@@ -15,6 +15,7 @@ from strandline.log.off_loop import in_thread
 from strandline.predicates import parse_predicate
 from strandline.server.call import Call
 from strandline.server.endpoint import ARROW, JSON, NDJSON, endpoint
+from strandline.server.etags import is_known
 from strandline.server.media import accepted
 from strandline.server.places import offset_of
 from strandline.server.settings import WAIT_MAX_S
@@ -40,7 +41,7 @@ class ReadQuery(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class ReadAnswer(msgspec.Struct):
-    """A page of records. `next` is where to read on, `end` where the partition ends."""
+    """A page of records. `next` is the offset to continue at, `end` the end of the partition."""
 
     records: list[dict[str, Any]]
     next: int
@@ -76,7 +77,7 @@ async def read_records(call: Call) -> Response:
     media = accepted(call.request, _FORMS)
     if query.columns and media != ARROW:
         raise InvalidError(
-            "columns are chosen of an Arrow stream, accept that", columns=query.columns
+            "only Arrow streams have columns to choose, accept that type", columns=query.columns
         )
     topic, partition = await call.topic(), call.partition
     reader = PageReader(call.log.blocking, topic, partition, query, media)
@@ -87,7 +88,7 @@ async def read_records(call: Call) -> Response:
         page = await in_thread(reader.read, start)
     selection = hashlib.sha256(f"{media}|{query.predicate}|{query.columns}".encode()).hexdigest()
     tag = f'"{topic.id}-{partition}-{page.start}-{page.next}-{page.epoch_id}-{selection[:8]}"'
-    return _answer(page, media, tag, call.request.headers.get("if-none-match"))
+    return _answer(page, media, tag, is_known=is_known(call.request, tag))
 
 
 def _checked(query: ReadQuery, call: Call) -> ReadQuery:
@@ -104,23 +105,26 @@ def _checked(query: ReadQuery, call: Call) -> ReadQuery:
         raise InvalidError(
             f"bytes_max is a number from 0 to {limits.page_bytes_max}", bytes=query.bytes_max
         )
-    most = limits.page_bytes_max if query.bytes_max is None else query.bytes_max
-    return msgspec.structs.replace(query, bytes_max=most)
+    most = call.page_bytes_max
+    bytes_max = most if query.bytes_max is None else min(most, query.bytes_max)
+    return msgspec.structs.replace(query, bytes_max=bytes_max)
 
 
 async def _wait(call: Call, topic: Topic, partition: int, start: int, query: ReadQuery) -> None:
-    """Return once the partition has grown, the time is up, or the server drains."""
+    """Return once the partition has grown, the time is up, or client or server end the wait."""
     slot = call.streams.take(call.caller)
     try:
         async with call.log.watch(durable_only=query.durable_only) as watch:
             await watch.add(topic, partition, start)
-            with call.streams.ended_by(watch.wake), contextlib.suppress(ClosedError):
+            ended = call.streams.ended_by(watch.wake, call.request.receive)
+            with ended, contextlib.suppress(ClosedError):
                 await watch.wait(query.wait)
+        await slot.check()
     finally:
         slot.release()
 
 
-def _answer(page: RecordPage, media: str, tag: str, known_tag: str | None) -> Response:
+def _answer(page: RecordPage, media: str, tag: str, *, is_known: bool) -> Response:
     headers = {
         "strandline-next-offset": str(page.next),
         "strandline-end-offset": str(page.marks.high),
@@ -131,7 +135,7 @@ def _answer(page: RecordPage, media: str, tag: str, known_tag: str | None) -> Re
     if page.next > page.start:
         # A page with records never changes, except for `end` and `oldest` in JSON.
         headers["etag"] = tag
-        if known_tag == tag:
+        if is_known:
             return Response(status_code=304, headers=headers)
     return Response(page.body, 200, headers, media)
 
@@ -182,7 +186,7 @@ class PageReader:
         )
 
     def _selected(self, records: Sequence[Record]) -> list[Record]:
-        """Return the records that the predicate selects, of batches the rows."""
+        """Return the records that the predicate selects; of batches, only the selected rows."""
         if not self._query.predicate:
             return list(records)
         settings = self._log.describe_topic(self._topic).settings
@@ -224,7 +228,7 @@ class PageReader:
 
 
 def _line(record: Record) -> bytes:
-    # Within JSON a line break is only white space.
+    # In JSON a line break is only white space.
     return msgspec.json.encode(record_json(record)).replace(b"\n", b" ") + b"\n"
 
 

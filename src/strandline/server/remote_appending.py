@@ -1,4 +1,4 @@
-"""Appends of remote logs over HTTP: checked again, and taken in order. See design 0101."""
+"""Appends of remote logs over HTTP: checked again, and made in order. See design 0101."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -124,7 +124,9 @@ def _check_terms(topic: StoredTopic, each: wire.WireAppend) -> None:
         check_producer_name(each.producer)
     rises = all(low < high for low, high in zip(each.sequences, each.sequences[1:], strict=False))
     if len(each.sequences) != len(each.drafts) or not rises or each.sequences[0] < 0:
-        raise InvalidError("there is a rising sequence for each value", producer=each.producer)
+        raise InvalidError(
+            "each value needs a sequence, and these must rise", producer=each.producer
+        )
     if each.idempotency_key is not None:
         raise InvalidError("pass a producer and sequence, or an idempotency key, not both")
 
@@ -136,7 +138,7 @@ def _draft(one: wire.WireDraft, kind: ValueKind, bytes_max: int) -> Draft:
         value = decode_batch(body.payload) if kind is ValueKind.BATCH else body.payload
         return draft(value, one.key, kind, bytes_max)
     if body.kind is None:
-        raise InvalidError("this topic holds events, and this is none", kind=str(kind))
+        raise InvalidError("this is a topic of events, and the value is none", kind=str(kind))
     try:
         payload = msgspec.json.decode(body.payload)
         headers = msgspec.json.decode(body.headers, type=dict[str, str])

@@ -15,10 +15,13 @@ from strandline.server.endpoint import Answering, Endpoint, endpoint
 from strandline.server.remote_claims import RemoteClaims
 from strandline.server.remote_topics import RemoteTopics
 from strandline.server.tokens import TokenScope
+from strandline.typed.versions import SchemaVersions
 from strandline.values import InvalidError
 from strandline.values.partitioning import unknown_partition
 
 T = TypeVar("T", bound=wire.Message)
+
+_MESSAGE: Final = "strandline.message"
 
 
 class StorePort:
@@ -30,6 +33,7 @@ class StorePort:
         self.quotas: Final = quotas_of(log)
         self.topics: Final = RemoteTopics(self.store)
         self.claims: Final = RemoteClaims(self.store, parts.clock)
+        self.versions: Final = SchemaVersions()
 
     def partition(self, call: Call, given: Any) -> tuple[StoredTopic, int]:
         """Return the partition that a message names, or raise."""
@@ -62,23 +66,27 @@ def message_of(kind: type[T], body: bytes) -> T:
 
 
 def port_call(
-    name: str, kind: type[T]
+    name: str, kind: type[T], *, is_read: bool = False
 ) -> Callable[[Callable[[Call, StorePort, T], wire.Message]], Endpoint]:
     """Make an endpoint of a call that blocks."""
 
     def make(function: Callable[[Call, StorePort, T], wire.Message]) -> Endpoint:
         async def answer(call: Call) -> Response:
-            given = await port_message(call, kind)
+            scope = call.request.scope
+            given = scope.get(_MESSAGE) or await port_message(call, kind)
+            if is_read:
+                # The body can be received once, and a read may be answered twice.
+                scope[_MESSAGE] = given
             return await in_thread(lambda: port_answer(function(call, call.port, given)))
 
         answer.__name__ = f"store_{name.replace('-', '_')}"
         answer.__doc__ = f"For remote logs. {function.__doc__}"
-        return port_endpoint(name)(answer)
+        return port_endpoint(name, is_read=is_read)(answer)
 
     return make
 
 
-def port_endpoint(name: str) -> Callable[[Answering], Endpoint]:
+def port_endpoint(name: str, *, is_read: bool = False) -> Callable[[Answering], Endpoint]:
     """Return a decorator that makes endpoints; each of them needs the scope to read."""
     return endpoint(
         "POST",
@@ -86,4 +94,5 @@ def port_endpoint(name: str) -> Callable[[Answering], Endpoint]:
         TokenScope.READ,
         body={wire.MSGPACK: bytes},
         answers={wire.MSGPACK: bytes},
+        is_read=is_read,
     )

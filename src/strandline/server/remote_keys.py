@@ -49,7 +49,7 @@ def get_store_key(call: Call, port: StorePort, given: wire.KeyCall) -> wire.Mess
 
 @port_call("put-key", wire.KeyCall)
 def put_store_key(call: Call, port: StorePort, given: wire.KeyCall) -> wire.Message:
-    """Replace the value of a key, if it is as expected."""
+    """Replace the value of a key, if the present one is the expected one."""
     topic = port.topics.by_id(call.caller, given.topic_id)
     call.caller.check(TokenScope.CONSUME)
     if given.value is None:
@@ -113,22 +113,29 @@ async def store_watch(call: Call) -> Response:
 async def _watched(call: Call, given: wire.WatchCall) -> wire.WatchReturn:
     known, gone = await in_thread(_known, call, given)
     if gone:
-        return wire.WatchReturn([(*each, -1) for each in gone])
+        return _gone(gone)
     async with call.log.watch(durable_only=given.durable_only) as watch:
 
         def add_all() -> None:
             for topic_id, number, seen in given.seen:
-                watch.blocking.add(known[topic_id].topic, number, seen)
+                try:
+                    watch.blocking.add(known[topic_id].topic, number, seen)
+                except InvalidError:
+                    # It was dropped meanwhile, or never existed.
+                    gone.append((topic_id, number))
 
-        try:
-            await in_thread(add_all)
-        except InvalidError:
-            # One was dropped a moment ago: the client looks at each.
-            return wire.WatchReturn([(*each[:2], -1) for each in given.seen])
+        await in_thread(add_all)
+        if gone:
+            return _gone(gone)
         hints: tuple[Hint, ...] = ()
-        with call.streams.ended_by(watch.wake), contextlib.suppress(ClosedError):
+        ended = call.streams.ended_by(watch.wake, call.request.receive)
+        with ended, contextlib.suppress(ClosedError):
             hints = tuple(await watch.wait(given.wait_s))
         return wire.WatchReturn([(each.topic.id, each.partition, each.end) for each in hints])
+
+
+def _gone(partitions: list[tuple[UUID, int]]) -> wire.WatchReturn:
+    return wire.WatchReturn([(*each, -1) for each in partitions])
 
 
 def _known(

@@ -34,15 +34,15 @@ _PAGE_RECORDS: Final = 1024
 _SCREENS_KEPT: Final = 256
 
 
-@port_call("select", wire.SelectCall)
+@port_call("select", wire.SelectCall, is_read=True)
 def select_in_store(call: Call, port: StorePort, given: wire.SelectCall) -> wire.Message:
-    """Read records that any of some predicates selects, and return how far they go."""
+    """Return the records that any of these predicates selects, and where the page ends."""
     topic, number = port.partition(call, given)
     if not 0 < len(given.predicates) <= _PREDICATES_MAX:
-        raise InvalidError("a page is selected by some predicates", count=len(given.predicates))
+        raise InvalidError("the number of predicates is out of range", count=len(given.predicates))
     screens = [_screen(topic, each) for each in given.predicates]
     wanted = ReadRange(given.start, durable_only=given.durable_only).checked()
-    # Looked at before, so that no record lies beyond it.
+    # The marks are read first, so that no record lies beyond them.
     stop = min(wanted.stop(port.store.marks(topic, number)), given.start + ROWS_EXAMINED)
     limits, selecting = _Limits(given), Selecting(call.log.blocking)
     place = TopicPartition(topic.topic, Partition(number))
@@ -57,7 +57,7 @@ def select_in_store(call: Call, port: StorePort, given: wire.SelectCall) -> wire
         found = _selected(screens, records)
         at = limits.take(found, records[-1].offset + 1)
         if not found and len(screens) == 1 and not given.durable_only:
-            # What the store, or its tier, leaves out need not be read.
+            # What the store or its tier can exclude need not be read.
             at = min(stop, selecting.first_wanted(place, at, screens[0]))
     return wire.SelectReturn([wire_record(each) for each in limits.taken], at)
 
@@ -110,13 +110,13 @@ def _selected(screens: Sequence[Screen], records: Sequence[Record]) -> list[Reco
         for at, outcome in enumerate(screen.sift(records)):
             if outcome is None:
                 continue
-            # Where it fails, the client finds the error in the whole.
+            # If it fails, the client evaluates the whole record, and gets the error.
             is_whole = isinstance(outcome, InvalidError) or len(screens) > 1
             found[at] = records[at] if is_whole else cast("Record", outcome)
     return [found[at] for at in sorted(found)]
 
 
-@port_call("scan", wire.ScanCall)
+@port_call("scan", wire.ScanCall, is_read=True)
 def scan_in_store(call: Call, port: StorePort, given: wire.ScanCall) -> wire.Message:
     """Read columns of the rows that a scan selects."""
     topic, number = port.partition(call, given)

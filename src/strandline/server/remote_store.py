@@ -46,12 +46,13 @@ def open_store(call: Call, port: StorePort, given: wire.DoneReturn) -> wire.Mess
         sorted(call.caller.scopes),
         call.settings.body_bytes_max,
         call.caller.tenant,
+        not port.topics.is_everything(call.caller),
     )
 
 
 @port_call("topics", wire.DoneReturn)
 def list_store_topics(call: Call, port: StorePort, given: wire.DoneReturn) -> wire.Message:
-    """Return every topic that the caller may reach."""
+    """Return every topic that the caller may access."""
     del given
     return wire.FoundTopics([_topic(each) for each in port.topics.all(call.caller)])
 
@@ -73,7 +74,7 @@ def find_store_topic(call: Call, port: StorePort, given: wire.FindCall) -> wire.
 
 @port_call("create-topic", wire.CreateCall)
 def create_store_topic(call: Call, port: StorePort, given: wire.CreateCall) -> wire.Message:
-    """Create a topic, or return the one that is there."""
+    """Create a topic, or return the existing one."""
     name = check_new_name(given.name, internal=given.name.startswith(RESERVED_PREFIX))
     whose = port.topics.check_new(call.caller, parse_tenant(given.tenant), name)
     settings = TopicSettings.from_json(given.settings)
@@ -93,8 +94,7 @@ def change_store_settings(call: Call, port: StorePort, given: wire.ChangeCall) -
     )
     if not _may_become(expected, wanted):
         raise InvalidError(
-            "of a topic's settings only the limits and the declared payload change, and partitions"
-            " are added"
+            "only limits and the declared payload of a topic change, and partitions are added"
         )
     check_settings(topic.topic.name, wanted)
 
@@ -152,17 +152,17 @@ def get_store_state(call: Call, port: StorePort, given: wire.PartitionCall) -> w
     return wire.WireState(wire.wire_marks(state.marks), state.oldest, epochs)
 
 
-@port_call("read", wire.ReadCall)
+@port_call("read", wire.ReadCall, is_read=True)
 def read_store(call: Call, port: StorePort, given: wire.ReadCall) -> wire.Message:
     """Read a page of a partition."""
     topic, number = port.partition(call, given)
     wanted = ReadRange(
         given.start, given.end, given.records_max, given.bytes_max, given.durable_only
     ).checked()
-    # Looked at before, so that no record of the page lies beyond it.
+    # The marks are read first, so that no record of the page lies beyond them.
     stop = wanted.stop(port.store.marks(topic, number))
     records_max = min(stop - wanted.start, wire.PAGE_RECORDS)
-    bytes_max = wire.PAGE_BYTES
+    bytes_max = min(wire.PAGE_BYTES, call.page_bytes_max)
     if wanted.bytes_max is not None:
         bytes_max = min(bytes_max, wanted.bytes_max)
     page = wanted._replace(records_max=records_max, bytes_max=bytes_max)
@@ -183,7 +183,7 @@ def wire_record(record: Record) -> wire.WireRecord:
     )
 
 
-@port_call("history", wire.ReadCall)
+@port_call("history", wire.ReadCall, is_read=True)
 def get_store_history(call: Call, port: StorePort, given: wire.ReadCall) -> wire.Message:
     """Read a part of a partition's history, with its proof."""
     topic, number = port.partition(call, given)
@@ -221,7 +221,7 @@ def _kept(one: Kept) -> wire.WireRecord:
 
 @port_call("segments", wire.PartitionCall)
 def get_store_segments(call: Call, port: StorePort, given: wire.PartitionCall) -> wire.Message:
-    """Return the runs in which a partition is stored."""
+    """Return the segments of a partition."""
     found = port.store.segments(*port.partition(call, given))
     return wire.Segments(
         [
@@ -256,7 +256,7 @@ def evict_store(call: Call, port: StorePort, given: wire.PartitionCall) -> wire.
 
 @port_call("sync", wire.PartitionCall)
 def sync_store(call: Call, port: StorePort, given: wire.PartitionCall) -> wire.Message:
-    """Make a partition durable, where that is possible."""
+    """Make a partition durable, if the log can."""
     topic, number = port.partition(call, given)
     if port.store.capabilities.durability_max is Durability.DURABLE:
         cast("DurableStore[Any]", port.store).sync(topic, number)
@@ -265,10 +265,10 @@ def sync_store(call: Call, port: StorePort, given: wire.PartitionCall) -> wire.M
 
 @port_call("flush", wire.DoneReturn)
 def flush_store(call: Call, port: StorePort, given: wire.DoneReturn) -> wire.Message:
-    """Make everything durable, where that is possible."""
+    """Make everything durable, if the log can."""
     del given
     if not call.caller.scopes & {TokenScope.ADMIN, TokenScope.APPEND, TokenScope.CONSUME}:
-        raise RequestError(403, "this needs a token that allows to write")
+        raise RequestError(403, "this needs a token with a scope to write")
     if port.store.capabilities.durability_max is Durability.DURABLE:
         cast("DurableStore[Any]", port.store).flush()
     return wire.DoneReturn()

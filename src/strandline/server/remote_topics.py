@@ -15,7 +15,6 @@ from strandline.values.internal_topics import (
     DELIVERIES_PREFIX,
     HANDLED_PREFIX,
     REDRIVEN_PREFIX,
-    SCHEMAS_TOPIC,
     TOKENS_TOPIC,
 )
 from strandline.values.names import RESERVED_PREFIX
@@ -26,15 +25,15 @@ class RemoteTopics:
 
     def __init__(self, store: Store[Any]) -> None:
         self._store = store
-        #: Those that were appended to; the store says if one is gone.
+        #: A cache; the store raises if one was dropped.
         self._known: dict[UUID, StoredTopic] = {}
 
     def all(self, caller: Caller) -> Sequence[StoredTopic]:
-        """Return every topic that the caller may reach."""
+        """Return every topic that the caller may access."""
         return [each for each in self._store.topics() if self.reaches(caller, each.topic)]
 
     def find(self, caller: Caller, tenant: Tenant | None, name: str) -> StoredTopic | None:
-        """Return a topic by its name; that of the caller's tenant where none is named."""
+        """Return a topic by its name; without a tenant, that of the caller's tenant."""
         found = self._store.find_topic(owner_of(caller, tenant), name, fresh=True)
         return found if found is not None and self.reaches(caller, found.topic) else None
 
@@ -48,7 +47,7 @@ class RemoteTopics:
         return found
 
     def refreshed(self, caller: Caller, topic: Topic) -> StoredTopic:
-        """Return a topic as the store has it now, with the partitions that were added."""
+        """Return the present state of a topic, with partitions that were added."""
         found: StoredTopic | None = self._store.find_topic(topic.tenant, topic.name, fresh=True)
         if found is None or found.topic.id != topic.id:
             self.forget(topic.id)
@@ -57,25 +56,28 @@ class RemoteTopics:
         return found
 
     def is_known(self, topic_id: UUID) -> bool:
-        """Whether `by_id` needs no look at the store."""
+        """Whether `by_id` finds the topic without the store."""
         return topic_id in self._known
 
     def forget(self, topic_id: UUID) -> None:
-        """Look it up again the next time."""
+        """Remove a topic from the cache."""
         self._known.pop(topic_id, None)
 
     def reaches(self, caller: Caller, topic: Topic) -> bool:
-        """Whether the caller may know of a topic."""
+        """Whether the caller may access a topic."""
         if topic.name == TOKENS_TOPIC:
             return _is_operator(caller)
-        is_everything = caller.topics == ("*",)
-        if caller.tenant is None and is_everything:
+        if self.is_everything(caller):
             return True
         if caller.tenant != topic.tenant:
             return False
-        if is_everything or not topic.name.startswith(RESERVED_PREFIX):
+        if caller.topics == ("*",) or not topic.name.startswith(RESERVED_PREFIX):
             return caller.sees(topic.name)
         return self._reaches_origin(caller, topic.name)
+
+    def is_everything(self, caller: Caller) -> bool:
+        """Whether the caller may know of all topics, and so of the one with all schemas."""
+        return caller.tenant is None and caller.topics == ("*",)
 
     def _reaches_origin(self, caller: Caller, name: str) -> bool:
         for prefix in (DEAD_LETTERS_PREFIX, REDRIVEN_PREFIX):
@@ -94,17 +96,14 @@ class RemoteTopics:
         return found is not None and self.reaches(caller, found.topic)
 
     def check_new(self, caller: Caller, tenant: Tenant | None, name: str) -> Tenant | None:
-        """Return whose a new topic is; RequestError unless the caller may create it."""
+        """Return the tenant of a new topic; RequestError unless the caller may create it."""
         whose = owner_of(caller, tenant)
         if whose != caller.tenant and caller.topics != ("*",):
             raise RequestError(403, "this token is for topics without a tenant")
         is_internal = name.startswith(RESERVED_PREFIX)
         caller.check(TokenScope.CONSUME if is_internal else TokenScope.ADMIN)
-        if name == SCHEMAS_TOPIC and caller.tenant is not None:
-            # It would be the tenant's own, which no other token reads.
-            raise RequestError(403, "a schema is evolved with a token without a tenant")
         if name == TOKENS_TOPIC and not _is_operator(caller):
-            raise RequestError(403, "tokens are made by those who have every scope")
+            raise RequestError(403, "only a token with every scope can create tokens")
         is_everything = caller.topics == ("*",)
         if not is_everything:
             allowed = self._reaches_origin(caller, name) if is_internal else caller.sees(name)
@@ -125,12 +124,12 @@ class RemoteTopics:
 
 
 def _is_operator(caller: Caller) -> bool:
-    """Whether the caller has all that a token could give."""
+    """Whether the caller has every permission that a token can have."""
     return caller.tenant is None and caller.topics == ("*",) and caller.scopes == EVERY_SCOPE
 
 
 def owner_of(caller: Caller, tenant: Tenant | None) -> Tenant | None:
-    """Return whose topic is meant: a tenant's token means that tenant."""
+    """Return the tenant that is meant; without one, that of the token."""
     if caller.tenant is None:
         return tenant
     if tenant in (None, caller.tenant):

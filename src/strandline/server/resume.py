@@ -1,4 +1,4 @@
-"""Resume tokens: where a stream was in each partition, with the epochs of that."""
+"""Resume tokens: the offset of a stream in each partition, with its epoch."""
 
 import base64
 import binascii
@@ -33,7 +33,7 @@ class Epochs:
 
     def __init__(self, log: Log) -> None:
         self._log = log
-        #: By topic and partition: up to where the epochs are known, and what they are.
+        #: By topic and partition: the offset up to which the epochs are known, and the epochs.
         self._known: dict[tuple[UUID, int], tuple[int, tuple[Epoch, ...]]] = {}
 
     def before(self, topic: Topic, partition: int, offset: int) -> Epoch:
@@ -42,7 +42,7 @@ class Epochs:
         place = topic.id, partition
         known = self._known.get(place)
         if known is None or known[0] < offset:
-            # The end is read first: what is appended meanwhile is looked up the next time.
+            # The end is read first: later records cause another lookup the next time.
             high = self._log.marks(topic, partition).high
             known = high, tuple(self._log.epochs(topic, partition))
             if len(self._known) >= _KEPT_MAX:
@@ -62,7 +62,7 @@ def resume_token(log_id: UUID, topic: Topic, places: Mapping[int, tuple[int, Epo
 
 
 def positions_in(token: str) -> list[Position]:
-    """Return the positions that a token was made of; InvalidError for anything else."""
+    """Decode the positions in a token; InvalidError for any other text."""
     try:
         padded = token.encode("ascii") + b"=" * (-len(token) % 4)
         stored = _decode(base64.b64decode(padded, altchars=b"-_", validate=True))

@@ -14,17 +14,18 @@ from strandline.server.problems import RequestError, problem_of
 
 _KNOWN_MAX: Final = 1024
 _PATH_CHARACTERS_MAX: Final = 256
+_PIECE_BYTES: Final = 256 * 1024
 
 
 class KnownRoutes:
-    """An ASGI application that has a request answered by its route, and remembers which it was."""
+    """An ASGI application that routes requests, and caches the routes of paths."""
 
     def __init__(self, routes: Sequence[Route]) -> None:
         self._routes = routes
         self._known: dict[tuple[str, str], tuple[Route, Scope]] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """See ASGI. What an answer raises is answered with 500, and raised again to be logged."""
+        """See ASGI. An exception is answered with 500, and raised again to be logged."""
         found = self._found(scope)
         if found is None:
             await problem_of(self._no_route(scope))(scope, receive, send)
@@ -36,7 +37,7 @@ class KnownRoutes:
             await route.app(scope, receive, sending.send)
         except Exception:
             if not sending.has_begun:
-                failed = RequestError(500, "the server has failed, its log says why")
+                failed = RequestError(500, "the server has failed, see its log")
                 await problem_of(failed)(scope, receive, send)
             raise
 
@@ -64,12 +65,16 @@ class KnownRoutes:
         }
         if methods:
             allowed = {"allow": ", ".join(sorted(methods))}
-            return RequestError(405, "this path has other methods", allowed)
+            return RequestError(405, "this path does not support this method", allowed)
         return RequestError(404, "there is no such path, see /openapi.json")
 
 
 class Sending:
-    """Sends an answer, and knows whether it has begun."""
+    """Sends an answer in pieces, and knows whether it has begun.
+
+    Each piece waits until the client has read most of those before it. So a slow client is
+    noticed, also one with TLS, whose connection buffers a whole write.
+    """
 
     def __init__(self, send: Send) -> None:
         self._send = send
@@ -78,7 +83,16 @@ class Sending:
     def send(self, message: Message) -> Awaitable[None]:
         """See ASGI."""
         self.has_begun = True
+        if len(message.get("body", b"")) > _PIECE_BYTES:
+            return self._send_in_pieces(message)
         return self._send(message)
+
+    async def _send_in_pieces(self, message: Message) -> None:
+        body, has_more = message["body"], message.get("more_body", False)
+        for start in range(0, len(body), _PIECE_BYTES):
+            end = start + _PIECE_BYTES
+            rest = {"body": body[start:end], "more_body": has_more or end < len(body)}
+            await self._send({**message, **rest})
 
 
 class RequestHeaders(Headers):
@@ -125,10 +139,17 @@ class ServerRequest(Request):
 class Answering:
     """An ASGI application that answers requests of one route."""
 
-    def __init__(self, answer: Callable[[Request], Awaitable[Response]]) -> None:
+    def __init__(
+        self, answer: Callable[[Request], Awaitable[Response]], sent: Callable[[Scope], None]
+    ) -> None:
         self._answer = answer
+        #: Called after an answer was sent, or has failed.
+        self._sent = sent
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See ASGI."""
-        response = await self._answer(ServerRequest(scope, receive, send))
-        await response(scope, receive, send)
+        try:
+            response = await self._answer(ServerRequest(scope, receive, send))
+            await response(scope, receive, send)
+        finally:
+            self._sent(scope)

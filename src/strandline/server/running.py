@@ -5,28 +5,36 @@ import contextlib
 import ipaddress
 import logging
 import os
+import resource
 import signal
 import socket
 import ssl
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
-
-import uvicorn
+from typing import TYPE_CHECKING, Any, Final
 
 from strandline.log import Log
 from strandline.server.app import Application
-from strandline.server.flight import FlightServing
-from strandline.server.protocol import bounded
 from strandline.server.settings import ServerSettings
 from strandline.triggers import Triggers
 from strandline.values import InvalidError
+from strandline.values.extras import needing_module
 from strandline.views import LiveView
+
+with needing_module("what the server needs", "server"):
+    import uvicorn
+
+    from strandline.server.protocol import bounded
+
+if TYPE_CHECKING:
+    from strandline.server.flight import FlightServing
 
 _log: Final = logging.getLogger("strandline.server")
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 _BACKLOG: Final = 2048
 _KEEP_ALIVE_S: Final = 75
+_LOG_FILES: Final = 512
+"""How many files stay for the log, and for Flight; with a low limit half of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,10 +45,10 @@ class Address:
     port: int = 7007
     """0 means any free port."""
     certificate: str | None = None
-    """The path of the TLS certificate, in PEM, with those that sign it."""
+    """The path of the TLS certificate, in PEM, with its chain."""
     private_key: str | None = None
     flight_port: int | None = None
-    """Where Arrow Flight is served, beside HTTP; 0 as above, None for not at all."""
+    """The port of Arrow Flight; 0 means any free port, None that it is not served."""
 
     @property
     def is_loopback(self) -> bool:
@@ -58,7 +66,7 @@ class Address:
         return self.certificate is not None
 
     def check(self) -> None:
-        """Raise InvalidError for an address that would show the log to others, or has no TLS."""
+        """Raise InvalidError for an address that other machines reach without TLS."""
         if (self.certificate is None) != (self.private_key is None):
             raise InvalidError("TLS takes a certificate and its private key, pass both")
         if not self.is_loopback and not self.has_tls:
@@ -72,7 +80,7 @@ class Address:
 
 
 def _check_tls(certificate: str, private_key: str) -> None:
-    """Raise InvalidError for files that give no TLS: the library asks for them too late."""
+    """Raise InvalidError for unusable files, which uvicorn would load too late."""
 
     def no_passphrase() -> str:
         raise ValueError("the private key has a passphrase, remove it: openssl pkey -in KEY")
@@ -92,7 +100,7 @@ def _check_tls(certificate: str, private_key: str) -> None:
 class RunningServer:
     """A server over an open log, which its owner closes.
 
-    `for_one` is a server whose only callers are those that got its `console_link`.
+    With `for_one`, only the user that got its `console_link` is admitted.
     """
 
     def __init__(
@@ -112,7 +120,7 @@ class RunningServer:
         self.app: Final = Application(log, chosen, views=views, triggers=triggers)
         if chosen.needs_token and not for_one and not self.app.tokens.list():
             raise InvalidError(
-                "every request would be refused, make a token first: strandline token create"
+                "every request would be refused, create a token first: strandline token create"
             )
         self._address = address
         self._socket = _bound(address.host, address.port)
@@ -120,7 +128,7 @@ class RunningServer:
         self._server = _QuietServer(
             uvicorn.Config(
                 self.app,
-                http=bounded(chosen.header_timeout_s, self.app.at_once),
+                http=bounded(chosen, self.app.at_once, _connections_max(chosen.connections_max)),
                 ws="none",
                 lifespan="off",
                 log_config=None,
@@ -128,7 +136,6 @@ class RunningServer:
                 proxy_headers=False,
                 server_header=False,
                 backlog=_BACKLOG,
-                limit_concurrency=chosen.connections_max,
                 timeout_keep_alive=_KEEP_ALIVE_S,
                 timeout_graceful_shutdown=max(1, int(chosen.drain_s)),
                 ssl_certfile=address.certificate,
@@ -149,7 +156,7 @@ class RunningServer:
         return None if self._flight is None else self._flight.url
 
     def console_link(self) -> str:
-        """Return the address of the console, which lets in one browser, once."""
+        """Return an address of the console that begins one session, once."""
         # The part after # is not sent: no proxy, log or Referer has the secret.
         return f"{self.url}/console/#once={self.app.sessions.new_link()}"
 
@@ -166,23 +173,26 @@ class RunningServer:
             self.app.history.stop()
 
     def stop(self) -> None:
-        """End as by SIGTERM; from any thread. Before it runs, it ends at once."""
-        self._server.ask_to_end()
+        """Shut down as after SIGTERM; from any thread. Before `run`, that ends at once."""
+        self._server.request_shutdown()
 
     def drain(self) -> None:
         """Accept no more requests, and end the streams; on the loop."""
         _notify("STOPPING=1")
-        _log.info("ending: %d streams get their last event", self.app.streams.count)
+        _log.info("shutting down: %d streams get their last event", self.app.streams.count)
         self.app.streams.drain()
         if self._flight is not None:
             self._flight.drain()
         self._server.should_exit = True
 
-    def _made_flight(self) -> FlightServing | None:
+    def _made_flight(self) -> "FlightServing | None":
         place = self._address
         if place.flight_port is None:
             return None
         try:
+            with needing_module("what the server needs", "server"):
+                # DuckDB takes long to import, and only Flight needs it.
+                from strandline.server.flight import FlightServing  # noqa: PLC0415
             listening = _bound(place.host, place.flight_port)
         except InvalidError:
             self._socket.close()
@@ -205,7 +215,7 @@ class RunningServer:
 
 
 class _QuietServer(uvicorn.Server):
-    """uvicorn's server, which leaves signals and their meaning to us."""
+    """uvicorn's server, without its own handling of signals."""
 
     _loop: asyncio.AbstractEventLoop | None = None
     _drain: Callable[[], None] | None = None
@@ -225,7 +235,7 @@ class _QuietServer(uvicorn.Server):
         with asyncio.Runner(loop_factory=self.config.get_loop_factory()) as runner:
             runner.run(serve())
 
-    def ask_to_end(self) -> None:
+    def request_shutdown(self) -> None:
         """Drain on the loop; from any thread."""
         if self._loop is None or self._drain is None:
             self.should_exit = True
@@ -235,9 +245,12 @@ class _QuietServer(uvicorn.Server):
 
     def _when_started(self, ready: Callable[[], None]) -> None:
         assert self._loop is not None
+        if self.should_exit:
+            # Its socket may be closed already.
+            return
         if self.started:
             ready()
-        elif not self.should_exit:
+        else:
             self._loop.call_later(0.005, self._when_started, ready)
 
     @contextlib.contextmanager
@@ -249,7 +262,7 @@ class _QuietServer(uvicorn.Server):
             for each in _SIGNALS:
                 loop.add_signal_handler(each, drain)
         except (ValueError, RuntimeError):
-            # Not on the main thread, which has the signals.
+            # Not on the main thread, which alone can handle signals.
             yield
             return
         try:
@@ -257,6 +270,24 @@ class _QuietServer(uvicorn.Server):
         finally:
             for each in _SIGNALS:
                 loop.remove_signal_handler(each)
+
+
+def allow_many_files(settings: ServerSettings) -> None:
+    """Raise this process's limit of open files to what the connections need, if it may."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = settings.connections_max + _LOG_FILES
+    allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    if soft != resource.RLIM_INFINITY and soft < allowed:
+        with contextlib.suppress(OSError, ValueError):  # The system may have a lower limit.
+            resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+
+
+def _connections_max(wanted: int) -> int:
+    """Return how many connections may be open, so that the log can still open its files."""
+    files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if files == resource.RLIM_INFINITY:
+        return wanted
+    return min(wanted, max(files // 2, files - _LOG_FILES))
 
 
 def _bound(host: str, port: int) -> socket.socket:
@@ -274,7 +305,7 @@ def _bound(host: str, port: int) -> socket.socket:
     except OSError as error:
         listening.close()
         raise InvalidError(
-            "the server cannot listen there, choose another port or end what listens",
+            "the server cannot listen there, choose another port or stop the process that uses it",
             host=host,
             port=port,
             reason=str(error),

@@ -36,7 +36,7 @@ class SchemaVersion(msgspec.Struct):
 
 
 class ShownSchemas(msgspec.Struct):
-    """Versions of a topic's schema, oldest first; none where it has no schema."""
+    """Versions of a topic's schema, oldest first; empty if it has no schema."""
 
     topic: str
     versions: list[SchemaVersion]
@@ -60,7 +60,7 @@ class ShownRetention(msgspec.Struct):
 
 @endpoint("GET", "/v1/topics/{topic}/schemas", TokenScope.READ, answers={JSON: ShownSchemas})
 async def get_schemas(call: Call) -> Response:
-    """Return the versions of a topic's schema, each with its difference to the one before."""
+    """Return the versions of a topic's schema, each with its changes to the previous one."""
     topic = await call.topic()
     return json_answer(
         ShownSchemas(topic.name, await in_thread(_versions, call.log.blocking, topic))
@@ -72,7 +72,7 @@ async def get_retention(call: Call) -> Response:
     """Return the retention of a topic, its last run, and the consumers that delay it."""
     found = retention_json(await call.log.describe_topic(await call.topic()))
     if call.caller.tenant is not None:
-        # Which process that is concerns who runs the server.
+        # A tenant does not see which process it was.
         found |= {"pid": None, "host": None}
     return json_answer(found)
 

@@ -25,10 +25,10 @@ _SAFE: Final = ("GET", "HEAD")
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """One browser that was let in."""
+    """The session of one browser."""
 
     host: str
-    """The header Host of the request that began it: no other name of the server has it."""
+    """The header Host of the request that began it; it is not valid for any other host."""
     ends_at_us: int
     token_digest: str | None
     """The id of its token; None for the user that started the server."""
@@ -37,8 +37,8 @@ class Session:
 class Sessions:
     """The sessions of one server, only in memory, as digests. For one event loop.
 
-    A cookie is sent by any page that can make a browser send a request. So a request that has
-    one is let in only if the browser says that our own page sent it.
+    Any page can make a browser send a request with our cookie. So a request with a session is
+    admitted only if its headers show that a page of this server has sent it.
     """
 
     def __init__(self, tokens: TokenTable, clock: Clock) -> None:
@@ -72,14 +72,14 @@ class Sessions:
         return self._begin(request, digest_of(secret))
 
     def caller(self, request: Request) -> Caller | None:
-        """Return who has the session of a request; None if it has none, 421 if another
-        page has sent it."""
+        """Return the caller with the session of a request; None without one, 421 if another page
+        has sent it."""
         secret = _cookie_of(request)
         session = None if secret is None else self._open.get(digest_of(secret))
         if session is None or session.ends_at_us <= self._clock.now_us():
             return None
         if session.host != request.headers.get("host"):
-            raise RequestError(421, "this session is of another name of the server")
+            raise RequestError(421, "this session is for another host name of the server")
         check_own_page(request)
         if session.token_digest is None:
             return LOOPBACK
@@ -144,7 +144,7 @@ def _cookie_of(request: Request) -> str | None:
 
 
 def _cookie_name(request: Request) -> str:
-    # Cookies do not know ports: servers of one host would take each other's session away.
+    # Cookies are not bound to a port: servers of one host would replace each other's.
     try:
         port = urlsplit(f"//{request.headers.get('host', '')}").port
     except ValueError:

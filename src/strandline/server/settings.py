@@ -20,24 +20,26 @@ class ServerSettings:
     page_records_max: int = 10_000
     """How many records one read returns at most."""
     page_bytes_max: int = 8 * 1024 * 1024
-    """How many bytes of records one read returns at most, unless the first is larger."""
+    """How many bytes of records one read returns at most, unless the first is larger. Pages that
+    wait to be sent take at most 32 times that, in all."""
     streams_max: int = 4096
     """How many streams (tail, watch) may be open."""
     streams_per_token_max: int = 1024
     """How many of them one token may have open; all callers without a token count as one."""
     connections_max: int = 8192
-    """How many connections may be open; further ones are answered 503."""
+    """How many connections may be open; further ones are answered 503, and closed at once. Fewer
+    where the process may not open so many files."""
     requests_per_token_max: int = 4096
     """How many requests of one token may be under way, those that wait for records among them;
     all callers without a token count as one. Its streams count for themselves."""
     slow_reader_s: float = 20.0
-    """How long one piece of a stream may take to be sent, before its reader is cut off."""
+    """How long a client may read nothing of an answer or a stream, before it is disconnected."""
     ping_s: float = 15.0
     """After how long without an event a stream sends a ping."""
     long_poll_s: float = 20.0
     """How long a long poll of a stream waits for messages."""
     events_s: float = 60.0
-    """After how long the events of a stream are ended, and the client connects again."""
+    """After how long an SSE response of a stream ends, so that the client connects again."""
     header_timeout_s: float = 10.0
     """How long the head of a request may take to arrive."""
     flight_calls_max: int = 64
@@ -53,12 +55,12 @@ class ServerSettings:
     sql_timeout_s: float = 30.0
     """How long one SQL statement may compute; the time that its reader takes does not count."""
     drain_s: float = 20.0
-    """How long a server that ends waits for requests, before it closes their connections."""
+    """How long a shutdown waits for requests, before it closes their connections."""
     needs_token: bool = False
     """Whether every request needs a token: always, unless the server listens on loopback."""
 
     def __post_init__(self) -> None:
-        """Raise InvalidError for a limit that leaves nothing."""
+        """Raise InvalidError for a limit that is not positive."""
         for each in fields(self):
             value = getattr(self, each.name)
             if each.type is int:

@@ -1,4 +1,4 @@
-"""Following topics over HTTP: records as they come, or only where partitions end."""
+"""Following topics over HTTP: their new records, or only the ends of partitions."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
@@ -62,8 +62,8 @@ class WatchQuery(msgspec.Struct, forbid_unknown_fields=True):
 async def tail_topic(call: Call) -> Response:
     """Follow a topic: events `record`, `caught_up`, `fell_behind`, `ping`, `error`, `bye`.
 
-    The id of each event names the place in every partition, with its epoch: sent as
-    Last-Event-ID, it goes on there. 410 if that was trimmed, 409 if it was lost.
+    The id of each event has the offset and epoch of every partition. Sent as Last-Event-ID, the
+    stream continues there. 410 if that offset was trimmed, 409 if it was lost.
     """
     query, media = call.query(TailQuery), accepted(call.request, _FORMS)
     token = call.request.headers.get("last-event-id") or query.after
@@ -83,7 +83,7 @@ async def tail_topic(call: Call) -> Response:
         slot.release()
         raise
     tail = TopicTail(call, topic, subscription, starts, media)
-    return EventStream(tail.pieces(), media, slot, call.settings.slow_reader_s)
+    return EventStream(tail.pieces(), media, slot)
 
 
 def _starts(log: Log, topic: Topic, query: TailQuery, token: str) -> dict[int, int]:
@@ -147,16 +147,16 @@ class TopicTail:
                 await each
 
     async def _items(self) -> list[Record | Marker]:
-        """Return what comes next, and what was read with it; nothing after a while.
+        """Return the next item, and further ones that are buffered; none after `ping_s`.
 
-        Another look at the log would cost a live reader more than a second piece.
+        Nothing more is read: for a live reader that would take longer than a second piece.
         """
         first = await self._subscription.next(self._ping_s)
         if first is None:
             return []
         items, size = [first], _size(first)
         while len(items) < _CHUNK_ITEMS and size < _CHUNK_BYTES:
-            more = self._subscription.blocking._take_buffered(1)  # noqa: SLF001 - A step of it.
+            more = self._subscription.blocking._take_buffered(1)  # noqa: SLF001 - Without a wait.
             if not more:
                 break
             items += more
@@ -170,7 +170,7 @@ class TopicTail:
 
     def _encode(self, items: Sequence[Record | Marker]) -> bytes:
         if not items:
-            # A predicate may have passed over records: a reader that resumes need not see them.
+            # A predicate may have skipped records; a reader that resumes begins after them.
             position = self._subscription.blocking.assignment.position
             self._offsets = {each: position(each, topic=self._topic) for each in self._offsets}
             return StreamEvent("ping", {}, self._id()).encode(self._media)
@@ -201,19 +201,19 @@ class TopicTail:
 
 
 def _size(item: Record | Marker) -> int:
-    """Return about how much of a stream an item is."""
+    """Return the approximate size of an item in a stream."""
     return size_of(item) if isinstance(item, Record) else 0
 
 
 def last_event(error: StrandlineError, *, is_draining: bool) -> StreamEvent:
-    """Return the last event of a stream that ended with an error, or with the server."""
+    """Return the last event of a stream that ends with an error, or at shutdown."""
     if is_draining and isinstance(error, ClosedError):
-        return StreamEvent("bye", {"reason": "the server ends, connect again"})
+        return StreamEvent("bye", {"reason": "the server is shutting down, connect again"})
     return StreamEvent("error", msgspec.Raw(bytes(problem_of(error).body)))
 
 
 def is_far(log: Log) -> bool:
-    """Whether a look at the log takes a round trip over a network."""
+    """Whether each access to the log takes a round trip over a network."""
     return parts_of(log).store.capabilities.reach is Reach.NETWORK
 
 
@@ -222,9 +222,9 @@ def is_far(log: Log) -> bool:
 
 @endpoint("GET", "/v1/watch", TokenScope.READ, query=WatchQuery, answers={SSE: str, NDJSON: str})
 async def watch_topics(call: Call) -> Response:
-    """Follow where partitions end: events `end` with topic, partition and end; `ping`, `bye`.
+    """Follow the ends of partitions: events `end` with topic, partition and end; `ping`, `bye`.
 
-    It carries no records: read them where it says that there are some.
+    It has no records; read them as soon as an end has grown.
     """
     query, media = call.query(WatchQuery), accepted(call.request, _FORMS)
     topics = (
@@ -239,7 +239,7 @@ async def watch_topics(call: Call) -> Response:
     except BaseException:
         slot.release()
         raise
-    return EventStream(_hints(call, watch, media), media, slot, call.settings.slow_reader_s)
+    return EventStream(_hints(call, watch, media), media, slot)
 
 
 def _watch_all(log: Log, watch: AsyncWatch, topics: Sequence[Topic]) -> None:

@@ -38,7 +38,7 @@ EVERY_SCOPE: Final = frozenset(TokenScope)
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """What is known of a token. The secret itself is not."""
+    """A token without its secret, which is not stored."""
 
     id: str
     digest: str
@@ -71,8 +71,8 @@ class _Revoked(msgspec.Struct, forbid_unknown_fields=True):
 class TokenTable:
     """The tokens of one log, as they are now. Any thread may use it.
 
-    They are events of an internal topic. A look costs one glance at the topic's end, so that
-    a token that another process has revoked is refused by the next request.
+    They are events of an internal topic. Each request checks the end of that topic, so that a
+    token that another process has revoked is refused from the next request on.
     """
 
     def __init__(self, log: Log) -> None:
@@ -80,6 +80,7 @@ class TokenTable:
         self._clock: Clock = parts_of(log).clock
         self._lock = threading.Lock()
         self._by_digest: Mapping[str, Token] = {}
+        self._by_id: Mapping[str, Token] = {}
         self._topic: Topic | None = None
         self._end = 0
 
@@ -91,7 +92,7 @@ class TokenTable:
         tenant: str | None = None,
         expires_s: int | None = None,
     ) -> tuple[str, Token]:
-        """Return a new secret, which is kept nowhere, and its token; durable then."""
+        """Return a new secret, which is not stored, and its token, which is durable."""
         secret = _PREFIX + self._clock.random_bytes(_SECRET_BYTES).hex()
         now_us = self._clock.now_us()
         if expires_s is not None and not 0 < expires_s <= _EXPIRES_S_MAX:
@@ -136,13 +137,18 @@ class TokenTable:
         return list(self._by_digest.values())
 
     def find(self, secret: str) -> Token | None:
-        """Return the valid token of this secret, if it was read already; None for others."""
+        """Return the valid token of this secret, as of the last refresh; None if there is none."""
         return self.valid(digest_of(secret))
 
     def valid(self, digest: str) -> Token | None:
-        """Return the valid token of this digest, if it was read already; None for others."""
+        """Return the valid token of this digest, as of the last refresh; None if there is none."""
         token = self._by_digest.get(digest)
         return token if token is not None and token.is_valid_at(self._clock.now_us()) else None
+
+    def has(self, token_id: str) -> bool:
+        """Whether the token of this id is valid, by what was read already."""
+        token = self._by_id.get(token_id)
+        return token is not None and token.is_valid_at(self._clock.now_us())
 
     def is_stale(self) -> bool:
         """Whether the topic has grown since the last refresh. Does not block on local logs."""
@@ -160,6 +166,7 @@ class TokenTable:
                 _apply(known, record.event, record.timestamp_us)
                 self._end = record.offset + 1
             self._by_digest = known
+            self._by_id = {token.id: token for token in known.values()}
 
     def _known_topic(self) -> Topic | None:
         if self._topic is None:
@@ -180,7 +187,7 @@ def digest_of(secret: str) -> str:
 
 
 def check_scopes(scopes: Collection[TokenScope | str]) -> frozenset[TokenScope]:
-    """Return the scopes that are named; InvalidError for none, and for others."""
+    """Return these scopes; InvalidError if there are none, or for an unknown one."""
     try:
         found = frozenset(TokenScope(each) for each in scopes)
     except ValueError as error:
@@ -188,7 +195,9 @@ def check_scopes(scopes: Collection[TokenScope | str]) -> frozenset[TokenScope]:
             "there is no such scope", scopes=list(scopes), known=[str(each) for each in TokenScope]
         ) from error
     if not found:
-        raise InvalidError("a token has a scope", known=[str(each) for each in TokenScope])
+        raise InvalidError(
+            "a token needs at least one scope", known=[str(each) for each in TokenScope]
+        )
     return found
 
 
@@ -198,7 +207,7 @@ def check_patterns(topics: Collection[str]) -> tuple[str, ...]:
         if not _PATTERN.fullmatch(each):
             raise InvalidError("a pattern of topics is a name, in which * is any text", topic=each)
     if not topics:
-        raise InvalidError("a token is for some topics, * stands for all")
+        raise InvalidError("a token needs at least one topic, * stands for all")
     return tuple(topics)
 
 

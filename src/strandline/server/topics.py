@@ -126,7 +126,7 @@ async def get_log(call: Call) -> Response:
 
 @endpoint("POST", "/v1/flush", TokenScope.ADMIN, status=204)
 async def flush(call: Call) -> Response:
-    """Make everything durable, where the log reaches that."""
+    """Make everything durable, if the log can."""
     await call.log.flush()
     return Response(status_code=204)
 
@@ -157,10 +157,10 @@ async def list_topics(call: Call) -> Response:
     body={JSON: NewTopic},
     answers={JSON: ShownTopic},
     status=201,
-    statuses={200: "It is there with these settings."},
+    statuses={200: "It exists with these settings."},
 )
 async def put_topic(call: Call) -> Response:
-    """Create a topic. 409 if it is there with other settings."""
+    """Create a topic. 409 if it exists with other settings."""
     name = call.caller.check_name(call.path("topic"))
     given = await call.json(NewTopic)
     is_new = name not in {each.name for each in await call.caller.visible(call.log)}
@@ -220,7 +220,7 @@ async def delete_topic(call: Call) -> Response:
 
 
 def shown_topic(found: TopicDescription) -> dict[str, Any]:
-    """Return a topic as JSON shows it."""
+    """Return a topic in its JSON form."""
     return {**topic_json(found), "metadata": dict(found.settings.metadata)}
 
 

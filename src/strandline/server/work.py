@@ -1,4 +1,4 @@
-"""Views and triggers that run beside the server, over HTTP: how they are doing, and answers."""
+"""Views and triggers of the server's process over HTTP: their state, and lookups in views."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -18,7 +18,7 @@ from strandline.views import LiveView
 
 
 class Work:
-    """The views and triggers of this process, as their owner has passed them."""
+    """The views and triggers of this process that the application was created with."""
 
     def __init__(self, views: Mapping[str, LiveView[Any]], triggers: Sequence[Triggers]) -> None:
         self._views = dict(views)
@@ -29,7 +29,7 @@ class Work:
         return {name: each for name, each in self._views.items() if _sees(caller, each.topic)}
 
     def view(self, caller: Caller, name: str) -> LiveView[Any]:
-        """Return a view; InvalidError for one that is not there, or not the caller's."""
+        """Return a view; InvalidError if there is none that the caller may see."""
         found = self.views(caller).get(name)
         if found is None:
             raise InvalidError("there is no such view here", view=name, near=[])
@@ -37,7 +37,7 @@ class Work:
 
 
 class ViewedPartition(msgspec.Struct):
-    """How a view is doing in a partition."""
+    """The state of a view in a partition."""
 
     partition: int
     readiness: str
@@ -67,14 +67,14 @@ class ShownViews(msgspec.Struct):
 
 
 class ViewQuery(msgspec.Struct, forbid_unknown_fields=True):
-    """What an answer has to have seen."""
+    """What an answer has to contain."""
 
     at_least: int | None = None
-    """The offset of a record, of the key's partition, which has to be in the answer."""
+    """The offset of a record of the key's partition that the view must have applied."""
 
 
 class ViewAnswer(msgspec.Struct):
-    """What a view has under a key; null if nothing."""
+    """The value of a key in a view; null if there is none."""
 
     view: str
     key: str
@@ -121,10 +121,10 @@ async def list_views(call: Call) -> Response:
     answers={JSON: ViewAnswer},
 )
 async def get_view_key(call: Call) -> Response:
-    """Return what a view whose state is a mapping has under a key. 404 if there is no such view.
+    """Return the value of a key in a view whose state is a mapping. 404 without such a view.
 
-    503 that names the partition as long as it has not caught up, or with `at_least` not applied
-    that record: send it again.
+    503 as long as the partition has not caught up, or has not applied the record `at_least`:
+    send it again.
     """
     name, key = call.path("view"), call.path("key")
     view, least = call.work.view(call.caller, name), call.query(ViewQuery).at_least
@@ -167,7 +167,7 @@ def _look_up(view: LiveView[Any], name: str, key: str, least: int | None) -> Vie
     def look(state: object) -> bytes:
         if not isinstance(state, Mapping):
             raise InvalidError("the state of this view is no mapping, it has no keys", view=name)
-        # Encoded here: what the state holds may change afterwards.
+        # Encoded here, because the state may change afterwards.
         return _encoded(state.get(key), name)
 
     partition = view.partition_of(key)

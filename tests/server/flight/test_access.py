@@ -256,3 +256,40 @@ def test_a_token_is_in_no_line_of_the_log(world: World, caplog: pytest.LogCaptur
             rows(client, "none")
 
     assert secret not in caplog.text
+
+
+@pytest.fixture
+def own(log: Log) -> Iterator[FlightServed]:
+    """A server of this test's log."""
+    log.create_topic("orders")
+    served = FlightServed(log)
+    yield served
+    served.stop()
+
+
+def test_a_stream_that_follows_ends_with_its_token(own: FlightServed, log: Log) -> None:
+    secret, token = own.server.app.tokens.create(["read"])
+    reader = client_of(own, secret).do_get(ticket("orders", follow=True))
+    reader.read_chunk()  # Caught up.
+
+    own.server.app.tokens.revoke(token.id)
+    log.append("orders", Event("secret", "hidden"))
+
+    with pytest.raises(flight.FlightUnauthenticatedError, match="revoked"):
+        reader.read_chunk()
+
+
+def test_a_put_ends_with_its_token(own: FlightServed, log: Log) -> None:
+    secret, token = own.server.app.tokens.create(["append"])
+    batch = events(1)
+    descriptor = command("orders", receipts="batch")
+    writer, answers = client_of(own, secret).do_put(descriptor, batch.schema)
+    writer.write_batch(batch)
+    assert answers.read() is not None
+
+    own.server.app.tokens.revoke(token.id)
+    writer.write_batch(batch)
+    with pytest.raises(flight.FlightUnauthenticatedError, match="revoked"):
+        writer.close()
+
+    assert log.marks("orders", 0).high == 1

@@ -162,7 +162,8 @@ async function begin() {
   document.getElementById("keys").addEventListener("click", showKeys);
   addEventListener("keydown", onKey);
   addEventListener("reached", (event) => showReached(event.detail));
-  addEventListener("unauthorized", () => { current.abort.abort(); signIn.show(main, open); });
+  let refusal = "";
+  addEventListener("unauthorized", () => { current.abort.abort(); signIn.show(main, open, refusal); refusal = ""; });
   const once = /^#once=([0-9a-f]+)$/.exec(location.hash);
   if (once) {
     history.replaceState(null, "", "#/");
@@ -170,6 +171,7 @@ async function begin() {
       await post("/console/session", { once: once[1] });
     } catch (error) {
       if (!(error instanceof Problem)) return failed(error);
+      refusal = error.message;
     }
   }
   addEventListener("hashchange", open);

@@ -53,7 +53,7 @@ export function confirmed(title, content, action) {
       h("h2", null, title),
       content,
       h("div", { class: "actions" },
-        h("button", { type: "button", onclick: () => dialog.close("") }, "Cancel"),
+        h("button", { type: "button", onclick: () => dialog.close("") }, action ? "Cancel" : "Close"),
         action ? h("button", { type: "button", class: "primary", onclick: () => dialog.close("yes") }, action) : null));
     dialog.addEventListener("close", () => { dialog.remove(); resolve(dialog.returnValue === "yes"); });
     document.body.append(dialog);

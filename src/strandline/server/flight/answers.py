@@ -63,7 +63,7 @@ class CallerMiddleware(ArrowMiddleware):
 
 
 class AdmittingCallers(ArrowMiddlewareFactory):
-    """Lets callers in as the HTTP interface does."""
+    """Admits callers as the HTTP interface does."""
 
     def __init__(self, app: Application) -> None:
         self._app = app
@@ -91,10 +91,10 @@ class FlightAnswers(ArrowFlightServer):
         self._sql = SqlAnswers(self._log, app.settings, self.calls)
         super().__init__(location, middleware={_CALLER: AdmittingCallers(app)})
 
-    # --- what there is ---
+    # --- topics and schemas ---
 
     def list_flights(self, context: Any, criteria: bytes) -> Iterator[Any]:
-        """Yield each topic that the caller sees; `criteria` is how their names begin."""
+        """Yield each topic that the caller sees; `criteria` is a prefix of names."""
         with in_flight_terms(), self._one(context, TokenScope.READ) as caller:
             prefix = criteria.decode(errors="replace")
             found = [each for each in caller.all_of(self._log) if each.name.startswith(prefix)]
@@ -127,7 +127,7 @@ class FlightAnswers(ArrowFlightServer):
             raise found
         return flight.SchemaResult(found)
 
-    # Of this one call Arrow sends the traceback: it shows no path of this machine.
+    # Arrow sends the traceback of this one call: it must not show a path of this machine.
     get_schema.__code__ = get_schema.__code__.replace(co_filename="strandline")
 
     def _schema(self, context: Any, descriptor: Any) -> pa.Schema | Exception:
@@ -173,6 +173,7 @@ class FlightAnswers(ArrowFlightServer):
 
         with in_flight_terms(), contextlib.closing(chunks), self.calls.one_of(caller):  # type: ignore[type-var] # A generator.
             for chunk in chunks:
+                self._app.admission.check_call_still(caller)
                 for piece in _pieces(chunk):
                     with self.calls.within(slow_s, cut):
                         yield piece
@@ -186,14 +187,14 @@ class FlightAnswers(ArrowFlightServer):
             if is_sql_message(command):
                 scope = self._sql.put_scope(command)
                 with self._one(context, scope) as caller:
-                    answer = self._sql.put(caller, command, self._batches(context, reader))
+                    answer = self._sql.put(caller, command, self._batches(context, caller, reader))
                     if answer is not None:
                         writer.write(pa.py_buffer(answer))
                 return
             asked = described(descriptor, PutCommand)
             with self._one(context, TokenScope.APPEND) as caller:
                 put = TopicPut(self._log, caller, asked)
-                answers = put.answers(self._batches(context, reader))
+                answers = put.answers(self._batches(context, caller, reader))
                 if asked.receipts == "batch":
                     for each in answers:
                         with self._patient(context):
@@ -201,9 +202,11 @@ class FlightAnswers(ArrowFlightServer):
                 else:
                     writer.write(pa.py_buffer(msgspec.json.encode(together(answers))))
 
-    def _batches(self, context: Any, reader: Any) -> SentBatches:
+    def _batches(self, context: Any, caller: Caller, reader: Any) -> Iterator[pa.RecordBatch]:
         peer = context.peer()
-        return SentBatches(reader, self.calls, self._app.settings, lambda: self._cut(peer))
+        for each in SentBatches(reader, self.calls, self._app.settings, lambda: self._cut(peer)):
+            self._app.admission.check_call_still(caller)
+            yield each
 
     @contextlib.contextmanager
     def _patient(self, context: Any) -> Iterator[None]:

@@ -41,7 +41,7 @@ class FlightCalls:
         limits = self._settings
         with self._lock:
             if self.is_draining:
-                raise RequestError(503, "the server ends, connect again")
+                raise RequestError(503, "the server is shutting down, connect again")
             if self._open[caller.id] >= limits.flight_calls_per_token_max:
                 raise RequestError(429, "this token has too many calls under way")
             if self.count >= limits.flight_calls_max:

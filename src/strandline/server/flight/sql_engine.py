@@ -108,14 +108,14 @@ class SqlEngine:
         return connection
 
     def _tables(self, caller: Caller, names: list[str]) -> Iterator[tuple[str, Topic]]:
-        """Yield the topics of a statement. DuckDB does not tell apart names by their case."""
+        """Yield the topics of a statement. Names in DuckDB are case-insensitive."""
         taken: dict[str, str] = {}
         for name in names:
             topic = self._topic(caller, name)
             before = taken.setdefault(name.lower(), topic.name)
             if before != topic.name:
                 raise InvalidError(
-                    "SQL does not tell these topics apart, read one of them at a time",
+                    "names in SQL are case-insensitive, read one of these topics at a time",
                     topics=[before, topic.name],
                 )
             yield name, topic

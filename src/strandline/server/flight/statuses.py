@@ -37,7 +37,7 @@ def in_flight_terms() -> Iterator[None]:
         raise
     except Exception:  # noqa: BLE001 - Arrow would send its traceback to the client.
         _log.exception("a call of Flight has failed")
-        raise flight.FlightInternalError("the server has failed, its log says why") from None
+        raise flight.FlightInternalError("the server has failed, see its log") from None
 
 
 def flight_error(error: StrandlineError | RequestError) -> Exception:

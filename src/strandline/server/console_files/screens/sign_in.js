@@ -3,9 +3,10 @@
 import { h, empty, field } from "../dom.js";
 import { post } from "../api.js";
 
-export function show(root, next) {
+// `reason` is why a link was refused.
+export function show(root, next, reason = "") {
   const token = h("input", { type: "password", autocomplete: "off", spellcheck: "false", placeholder: "slt_…" });
-  const said = h("p", { class: "bad", role: "alert" });
+  const said = h("p", { class: "bad", role: "alert" }, reason);
   const form = h("form", {
     class: "sign-in",
     onsubmit: async (event) => {

@@ -54,7 +54,7 @@ class Tail {
 
   filters() {
     const { params } = this.context;
-    const where = h("input", { type: "search", "data-filter": true, name: "where", spellcheck: "false", autocomplete: "off", placeholder: "payload.total > 100 AND kind = 'order.placed'", value: params.where ?? "", list: "saved" });
+    const where = h("input", { type: "search", "data-filter": true, name: "where", spellcheck: "false", autocomplete: "off", placeholder: "payload.total > 100", value: params.where ?? "", list: "saved" });
     const start = h("select", { name: "start" }, startsOf(params.start ?? "latest"));
     const time = h("input", { type: "datetime-local", name: "time", step: "1", value: localTime(params.start), onchange: () => { if (time.value) { start.append(h("option", { value: new Date(time.value).toISOString(), selected: true }, timeOf(new Date(time.value).toISOString()))); restart(); } } });
     const restart = () => {

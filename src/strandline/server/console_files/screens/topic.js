@@ -56,10 +56,11 @@ function retentionPanel(topic, retention) {
     retention.retention_age_s === null ? null : `for ${seconds(retention.retention_age_s)}`,
     retention.retention_bytes === null ? null : `up to ${bytes(retention.retention_bytes)}`,
   ].filter(Boolean);
+  const most = topic.limit_bytes;
   const held = retention.held.map((each) => h("li", null, `Partition ${each.partition} is held at offset ${count(each.offset)} by ${each.consumers.join(", ")}`));
   return section("Retention",
-    h("p", null, limits.length ? `Records are kept ${limits.join(", ")}.` : "Records are kept for ever.", topic.limit_bytes === null ? "" : ` Appends are refused beyond ${bytes(topic.limit_bytes)}.`),
-    retention.ran_at ? h("p", { class: "note" }, `Last run ${ago(retention.ran_at)}, ${counted(retention.removed, "record")} removed${retention.host ? `, by ${retention.host}:${retention.pid}` : ""}`) : h("p", { class: "note" }, limits.length ? "Retention has not run yet." : "Change it with: strandline retention TOPIC --age 7d"),
+    h("p", null, limits.length ? `Records are kept ${limits.join(", ")}. ` : most === null ? "Records are kept for ever." : "", most === null ? "" : `Beyond ${bytes(most)} the oldest records are removed, even if a consumer has not acked them.`),
+    retention.ran_at ? h("p", { class: "note" }, `Last run ${ago(retention.ran_at)}, ${counted(retention.removed, "record")} removed${retention.host ? `, by ${retention.host}:${retention.pid}` : ""}`) : h("p", { class: "note" }, limits.length || most !== null ? "Retention has not run yet." : `Change it with: strandline retention ${topic.name} --age 7d`),
     held.length ? h("ul", null, held) : null);
 }
 
