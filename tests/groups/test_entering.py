@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import strandline as sl
+from strandline.groups import Assigned, Revoked
 from strandline.subscriptions.counting import Counting
 from strandline.subscriptions.deliveries import Deliveries
 from tests.subscriptions.doubles import fill
@@ -55,11 +56,11 @@ def test_what_is_read_while_its_partition_is_entered_is_delivered(
         finally:
             has_run.set()
 
-    def enter_late(*args: Any) -> None:
+    def enter_late(*args: Any, **kwargs: Any) -> None:
         # Long enough for who reads, if nothing keeps it.
         has_run.clear()
         has_run.wait(MOMENT_S)
-        enter(*args)
+        enter(*args, **kwargs)
 
     monkeypatch.setattr(Deliveries, step, run_and_tell)
     monkeypatch.setattr(Counting, "enter", enter_late)
@@ -89,3 +90,46 @@ def test_what_is_read_when_its_partition_goes_is_not_delivered_unless_it_comes_a
         found.append((delivery.record.offset, delivery.count))
 
     assert found == ([(0, 1), (1, 1), (2, 1)] if comes_back else [])
+
+
+@pytest.mark.parametrize("offset", [2, 7])
+def test_a_seek_while_a_partition_is_assigned_says_where_reading_begins(
+    log: sl.Log, offset: int
+) -> None:
+    fill(log, "orders", 0, 10)
+    with log.consumer("orders", "billing") as first:
+        found = first.fetch(5, timeout_s=0.0)
+        first.nack(found[3], delay_s=3600.0)
+        first.ack([*found[:3], found[4]])
+
+    def seek(event: object) -> None:
+        if isinstance(event, Assigned) and event.partition == 0:
+            log.seek("orders", "billing", 0, offset)
+
+    with log.consumer("orders", "billing", on_assignment=seek) as second:
+        offsets = [each.record.offset for each in second.fetch(20, timeout_s=0.0)]
+
+    assert offsets == list(range(offset, 10))
+
+
+def test_a_partition_that_could_not_be_entered_is_revoked_for_the_listener(
+    log: sl.Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events: list[object] = []
+    enter = Counting.enter
+
+    def refuse(counting: Counting, partition: int, *args: Any, **kwargs: Any) -> None:
+        if partition == 1:
+            raise sl.UnavailableError("the store is gone")
+        enter(counting, partition, *args, **kwargs)
+
+    monkeypatch.setattr(Counting, "enter", refuse)
+
+    with pytest.raises(sl.UnavailableError):
+        log.consumer("orders", "billing", on_assignment=events.append)
+
+    assert [(type(each), each.partition) for each in events[:3]] == [  # type: ignore[attr-defined]
+        (Assigned, 0),
+        (Assigned, 1),
+        (Revoked, 1),
+    ]

@@ -20,7 +20,7 @@ def test_lag_is_in_records_and_seconds_and_has_a_trend() -> None:
             billing.ack(billing.fetch(timeout_s=0.0))
             clock.advance(20.0)
             (caught_up, _) = log.consumers("orders")
-            assert (caught_up.lag, caught_up.lag_s) == (0, 0.0)
+            assert (caught_up.lag, caught_up.lag_s, caught_up.trend) == (0, 0.0, 0.0)
             assert caught_up.is_live
 
         clock.advance(60.0)

@@ -1,8 +1,8 @@
-"""Seeded lives of a consumer whose records come at times: it works, fails, ends and is succeeded.
+"""Seeded runs of a consumer of delayed records, which works, fails, ends and is opened again.
 
-Checked: none comes before its time or the end of its delay; what was acked while another waited
-does not come again; the cursor never passes a record that is not acked; in the end each record
-was acked.
+Checked: no record is delivered before its time or the end of its delay; a record that was acked
+while an earlier one waited is not delivered again; the cursor never passes a record that is not
+acked; in the end each record is acked.
 """
 
 import random
@@ -16,8 +16,8 @@ from strandline.testing import FakeClock
 _DELAYS_S = (0, 0, 5, 20)
 
 
-class DelayedLife:
-    """One seeded life of a consumer over a log in memory."""
+class DelayedRun:
+    """One seeded run of a consumer over a log in memory."""
 
     def __init__(self, seed: int, *, records: int = 40) -> None:
         self.random = random.Random(seed)
@@ -29,12 +29,12 @@ class DelayedLife:
         self.due: list[float] = []
         self.acked: set[int] = set()
         self.kept: set[int] = set()
-        """What was acked, and stored, while another record waited."""
+        """Acked and stored while an earlier record waited."""
         self.held: dict[int, Delivery] = {}
         self.consumer = self._opened()
 
     def run(self, steps: int = 120) -> None:
-        """Live for so many steps, then work until everything is acked."""
+        """Take so many random steps, then work until everything is acked."""
         actions = (self.append, self.take, self.ack, self.nack, self.stall, self.end)
         for _ in range(steps):
             self.random.choices(actions, (4, 6, 6, 2, 3, 1))[0]()
@@ -103,18 +103,18 @@ class DelayedLife:
         self.due[offset] = self.clock.monotonic() + delay_s
 
     def stall(self) -> None:
-        """Let time pass."""
+        """Advance the clock."""
         self.clock.advance(self.random.choice([1, 4, 7]))
 
     def end(self) -> None:
-        """The consumer closes, or is gone, and another one follows."""
+        """Close the consumer, or drop it unclosed, and open another one."""
         if self.random.random() < 0.5:
             self.consumer.close()
         self.held.clear()
         del self.consumer
         self.consumer = self._opened()
 
-    # --- what must hold ---
+    # --- checks ---
 
     def check(self) -> None:
         passed = set(range(self._cursor())) - self.acked
@@ -134,12 +134,12 @@ class DelayedLife:
         )
 
 
-def live(seeds: range) -> Mapping[int, str]:
-    """Run the lives of these seeds; return what went wrong, by seed."""
+def failures(seeds: range) -> Mapping[int, str]:
+    """Run these seeds; return what went wrong, by seed."""
     wrong = {}
     for seed in seeds:
         try:
-            DelayedLife(seed).run()
+            DelayedRun(seed).run()
         except AssertionError as error:
             wrong[seed] = str(error)
     return wrong

@@ -1,4 +1,4 @@
-"""A log in memory whose hints and reads are steered, and the few things most tests do."""
+"""A log in memory whose hints and reads tests control, and what most tests have in common."""
 
 import random
 import threading
@@ -18,7 +18,7 @@ Steer = Callable[[Collection[Hint]], Collection[Hint]]
 
 
 class SteeredWatch:
-    """Forwards to a real watch, and passes on of its hints what `steer` returns."""
+    """Forwards to a real watch; of its hints it returns those that `steer` selects."""
 
     def __init__(
         self, inner: Watch, steer: Steer, clock: Clock, on_close: Callable[[], None]
@@ -134,7 +134,7 @@ class SteeredLog:
 
     def _check_available(self, partition: int) -> None:
         if partition in self.unavailable:
-            raise UnavailableError("this partition rests", partition=partition)
+            raise UnavailableError("this partition is unavailable", partition=partition)
 
 
 def lose_all(hints: Collection[Hint]) -> Collection[Hint]:

@@ -1,4 +1,4 @@
-"""Readers that join, leave and move about while others append: seeded, with real threads."""
+"""Readers that join, leave and change their partitions while others append: seeded, in threads."""
 
 import asyncio
 import random
@@ -25,10 +25,10 @@ Ends = dict[int, int]
 
 @contextmanager
 def eager_threads() -> Iterator[None]:
-    """Have threads take turns after a few steps, so that bursts and reads really interleave."""
+    """Switch threads after a few steps, so that bursts of appends and reads interleave."""
     interval_s = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
-    # Lost hints are many here, and a second for each would be long.
+    # Many hints are dropped here; waiting a second for each would take long.
     with mock.patch.object(pages, "POLL_S", 0.01):
         yield
     sys.setswitchinterval(interval_s)

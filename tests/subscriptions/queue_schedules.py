@@ -1,10 +1,9 @@
-"""Seeded lives of a work queue: members join, work, stall, die and leave on a clock that moves.
+"""Seeded runs of a work queue: members join, work, stall, die and leave while a fake clock moves.
 
-Checked after each step: no record has two holders whose leases both hold; only a holder
-settles, and a record once; the cursor never goes back and never passes a record that is not
-settled; none comes that a predicate leaves out, or before its own time; with an order by key,
-a record comes after all earlier ones of its key that are due, and while no other of its key is
-held.
+Checked after each step: no record has two valid leases; only the holder of a lease settles a
+record, and once; the cursor never goes back and never passes an unsettled record; no record is
+delivered that the predicate leaves out, or before its time; with `order="key"` a record is
+delivered after all earlier ones of its key that are due, and while no other of its key is held.
 """
 
 import random
@@ -25,7 +24,7 @@ DELIVERIES_MAX = 6
 
 @dataclass
 class Held:
-    """A delivery that a member has, and until when it is surely its own."""
+    """A delivery that a member holds, and until when its lease is certainly valid."""
 
     delivery: Delivery
     until: float
@@ -33,14 +32,14 @@ class Held:
 
 @dataclass(eq=False)
 class Member:
-    """A consumer, and what it has."""
+    """A consumer, and the deliveries that it holds."""
 
     consumer: SharedConsumer
     held: dict[int, Held] = field(default_factory=dict)
 
 
-class QueueLife:
-    """One seeded life of a queue over a log in memory."""
+class QueueRun:
+    """One seeded run of a queue over a log in memory."""
 
     def __init__(self, seed: int, *, records: int = 30, members: int = 4) -> None:
         self.random = random.Random(seed)
@@ -67,7 +66,7 @@ class QueueLife:
         self.cursor = 0
 
     def run(self, steps: int = 150) -> None:
-        """Live for so many steps, then work until everything is settled."""
+        """Take so many random steps, then work until everything is settled."""
         actions = (self.join, self.fetch, self.ack, self.nack, self.extend, self.stall, self.leave)
         for _ in range(steps):
             self.random.choices(actions, (2, 5, 5, 2, 1, 3, 1))[0]()
@@ -137,11 +136,11 @@ class QueueLife:
         held.until = self.clock.monotonic() + VISIBILITY_S
 
     def stall(self) -> None:
-        """Let time pass, beyond a lease or not."""
+        """Advance the clock, past the end of leases or not."""
         self.clock.advance(self.random.choice([1, 4, 11]))
 
     def leave(self) -> None:
-        """A member is killed, or leaves in order."""
+        """A member closes, or is dropped as if it was killed."""
         if (member := self._any()) is None:
             return
         self.members.remove(member)
@@ -169,7 +168,7 @@ class QueueLife:
         assert self.settled | dead == wanted, "a record was lost"
         assert self._cursor() == len(self.keys), "the cursor stays behind"
 
-    # --- what must hold ---
+    # --- checks ---
 
     def check(self) -> None:
         cursor = self._cursor()
@@ -223,12 +222,12 @@ class QueueLife:
         return self.random.choice(self.members) if self.members else None
 
 
-def live(seeds: range) -> Mapping[int, str]:
-    """Run the lives of these seeds; return what went wrong, by seed."""
+def failures(seeds: range) -> Mapping[int, str]:
+    """Run these seeds; return what went wrong, by seed."""
     wrong = {}
     for seed in seeds:
         try:
-            QueueLife(seed).run()
+            QueueRun(seed).run()
         except AssertionError as error:
             wrong[seed] = str(error)
     return wrong

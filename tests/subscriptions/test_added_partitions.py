@@ -192,7 +192,7 @@ def test_a_view_assigns_added_partitions_by_itself(reading: sl.Log, other: sl.Lo
         whole.wait_applied(2, 0, 10)
 
 
-def test_a_snapshot_of_before_goes_on_after_partitions_are_added(
+def test_a_snapshot_of_before_continues_after_partitions_are_added(
     reading: sl.Log, tmp_path: Path
 ) -> None:
     snapshot = tmp_path / "view"

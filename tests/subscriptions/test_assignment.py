@@ -117,7 +117,7 @@ def test_a_partition_added_again_starts_at_the_given_offset(
     assert places(drain(subscription)) == [(0, n) for n in range(start, 5)]
 
 
-def test_remove_and_add_go_on_without_gap_or_repeat(steered: SteeredLog) -> None:
+def test_remove_and_add_continue_without_gap_or_repeat(steered: SteeredLog) -> None:
     """TA12."""
     log = steered.as_log()
     fill(log, "orders", 0, 50)

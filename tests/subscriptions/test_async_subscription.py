@@ -43,7 +43,7 @@ def run(scenario: Any) -> Any:
     return asyncio.run(in_time())
 
 
-def test_a_loop_goes_on_while_history_is_read(steered: SteeredLog) -> None:
+def test_a_loop_continues_while_history_is_read(steered: SteeredLog) -> None:
     steered.before_read = gate = Gate()
 
     async def scenario() -> int:

@@ -71,7 +71,7 @@ def test_a_loop_follows_what_another_opener_appends(open_again: OpenAgain) -> No
     assert sorted(asyncio.run(scenario())) == list(range(EVENTS_EACH))
 
 
-def test_a_consumer_goes_on_at_its_cursor_in_any_process(open_again: OpenAgain) -> None:
+def test_a_consumer_continues_at_its_cursor_in_any_process(open_again: OpenAgain) -> None:
     log = open_again()
     for number in range(4):
         log.append("orders", sl.Event("order.created", {"number": number}), partition=0)

@@ -1,7 +1,9 @@
 """on_dead_letter="block-key": later records of a key wait behind its dead letter."""
 
+import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from queue import SimpleQueue
 from typing import Any
 
 import pytest
@@ -12,6 +14,8 @@ from strandline.subscriptions.blocked_keys import BlockedKeys
 from strandline.subscriptions.key_order import KeyOrder
 from strandline.testing import FakeClock
 from strandline.triggers import dead_letters, discard, redrive
+
+PATIENCE_S = 20
 
 
 @pytest.fixture
@@ -125,7 +129,7 @@ def test_later_records_of_the_key_wait_until_the_letter_was_redriven_and_acked(
     assert len(list(dead_letters(log, "jobs"))) == 1
 
 
-def test_a_redriven_record_that_fails_again_goes_on_blocking(
+def test_a_redriven_record_that_fails_again_continues_blocking(
     log: sl.Log, clock: FakeClock, is_shared: bool
 ) -> None:
     put(log, "a", "a")
@@ -199,6 +203,53 @@ def test_fetch_gives_them_singly(log: sl.Log, clock: FakeClock) -> None:
     reader = joined(log, clock, shared=False)
 
     assert [numbers(reader.fetch(timeout_s=0)) for _ in range(3)] == [[0], [2], []]
+
+
+def read_by_a_thread(reader: Any, count: int) -> tuple[SimpleQueue[Delivery], threading.Thread]:
+    found: SimpleQueue[Delivery] = SimpleQueue()
+
+    def read() -> None:
+        for _ in range(count):
+            found.put(reader.next())
+
+    thread = threading.Thread(target=read, daemon=True)
+    thread.start()
+    return found, thread
+
+
+def test_a_reader_that_waits_gets_the_next_of_a_key_at_once_when_another_thread_acks(
+    log: sl.Log, clock: FakeClock
+) -> None:
+    put(log, "a", "a", "a")
+    reader = joined(log, clock, shared=False)
+    found, thread = read_by_a_thread(reader, 4)
+
+    for offset in range(3):
+        delivery = found.get(timeout=PATIENCE_S)
+        assert delivery.record.offset == offset
+        clock.wait_for_waiters(1)
+        # No time passes.
+        reader.ack(delivery)
+    clock.wait_for_waiters(1)
+    put(log, "b")
+
+    assert found.get(timeout=PATIENCE_S).record.offset == 3
+    thread.join(PATIENCE_S)
+
+
+def test_a_reader_that_waits_gets_a_record_at_once_that_another_thread_nacks(
+    log: sl.Log, clock: FakeClock
+) -> None:
+    put(log, "a")
+    reader = joined(log, clock, shared=False)
+    found, thread = read_by_a_thread(reader, 2)
+    first = found.get(timeout=PATIENCE_S)
+    clock.wait_for_waiters(1)
+
+    reader.nack(first)
+
+    assert found.get(timeout=PATIENCE_S).count == 2
+    thread.join(PATIENCE_S)
 
 
 def test_an_order_of_keys_names_the_next() -> None:

@@ -106,7 +106,7 @@ def test_what_was_committed_is_replayed_after_a_failed_wake_up_tc19(
         assert offsets(again.subscribe("orders"), 64) == list(range(64))
 
 
-def test_a_live_tail_goes_on_without_loss_after_a_failed_wake_up_tc20(
+def test_a_live_tail_continues_without_loss_after_a_failed_wake_up_tc20(
     log: sl.Log, broker: FaultyBroker
 ) -> None:
     """TC20."""

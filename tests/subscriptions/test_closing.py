@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import pytest
 
 import strandline as sl
 from strandline.log.local_watch import LocalWatch
+from tests.planting import Bug
 from tests.subscriptions.doubles import fill
 
 
@@ -94,7 +94,9 @@ def test_a_closed_consumer_moves_no_cursor_and_takes_no_partition(
 
 def test_a_watch_that_hides_its_end_is_found_out(log: sl.Log) -> None:
     with (
-        mock.patch.object(LocalWatch, "is_closed", new=False),
+        Bug(
+            "a watch hides its end", LocalWatch, "close", "self.is_closed = True", "pass"
+        ).planted(),
         pytest.raises(pytest.fail.Exception),
     ):
         test_a_closed_stream_delivers_nothing_more(log, "the log")

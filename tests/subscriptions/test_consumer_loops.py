@@ -158,7 +158,7 @@ def test_a_step_cancelled_while_its_count_is_stored_counts_once() -> None:
     log.close()
 
 
-def test_a_loop_goes_on_while_a_count_is_stored() -> None:
+def test_a_loop_continues_while_a_count_is_stored() -> None:
     log = GatedLog()
     log.create_topic("orders")
     fill(log, "orders", 0, 1)
@@ -244,7 +244,7 @@ def test_a_step_waits_for_the_read_of_one_that_was_cancelled(*, after: bool, fet
     billing.blocking.close()
 
 
-def test_a_step_on_another_loop_goes_on_after_one_that_was_cancelled() -> None:
+def test_a_step_on_another_loop_continues_after_one_that_was_cancelled() -> None:
     log = SteeredLog()
     log.inner.create_topic("orders")
     fill(log.inner, "orders", 0, 1)

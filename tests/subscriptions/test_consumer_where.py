@@ -159,7 +159,7 @@ def test_text_that_does_not_fit_is_refused_before_the_consumer_exists(log: sl.Lo
 
 
 @pytest.mark.parametrize("scheme", ["file:{}/log", "sqlite:{}/log.db"])
-def test_a_consumer_that_is_opened_again_goes_on_behind_what_it_passed(
+def test_a_consumer_that_is_opened_again_continues_behind_what_it_passed(
     scheme: str, tmp_path: Path
 ) -> None:
     with sl.open(scheme.format(tmp_path)) as log:

@@ -40,7 +40,7 @@ def work(log: sl.Log, *, shared: bool, most: int = 100) -> list[int]:
 
 @pytest.mark.parametrize("shared", [False, True], ids=["group", "queue"])
 @pytest.mark.parametrize("kind", ["backup", "copy"])
-def test_a_copy_goes_on_where_the_log_was(tmp_path: Path, kind: str, shared: bool) -> None:
+def test_a_copy_continues_where_the_log_was(tmp_path: Path, kind: str, shared: bool) -> None:
     filled(tmp_path / "log", shared=shared)
     if kind == "backup":
         target = f"file:{tmp_path / 'other'}"

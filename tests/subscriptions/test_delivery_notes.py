@@ -88,7 +88,7 @@ def test_a_partition_that_is_added_has_notes_of_its_own(log: Log) -> None:
     counts.store(1, 0, {3: Attempts(failed=2)})
 
     again = DeliveryCounts(log, topic, "billing", None)
-    assert [again.load(each, 0) for each in (0, 1)] == [
+    assert [again.load(each, 0, None) for each in (0, 1)] == [
         {0: Attempts(shared=1)},
         {3: Attempts(failed=2)},
     ]

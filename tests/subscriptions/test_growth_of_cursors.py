@@ -6,23 +6,46 @@ from unittest import mock
 import pytest
 
 import strandline as sl
-from strandline.log import Log, stored_cursors
+from strandline.log import Log, parts_of, stored_cursors
 from strandline.log.lags import ConsumerCursor
 from strandline.testing import FakeClock
 
 EVENT = sl.Event("sale", {"n": 1})
 
 
-@pytest.mark.slow
-def test_a_consumer_of_many_partitions_has_its_cursors_decoded_as_often_as_one_of_few() -> None:
-    def decoded(partitions: int) -> int:
-        with sl.open("memory:") as log:
-            log.create_topic("t", partitions=partitions)
-            before = stored_cursors.decode_consumer.cache_info().misses
-            log.consumer("t", "billing").close()
-            return stored_cursors.decode_consumer.cache_info().misses - before
+Opening = Callable[[Log, FakeClock], object]
 
-    assert decoded(64) == decoded(4)
+
+def opened_alone(log: Log, clock: FakeClock) -> None:
+    log.consumer("t", "billing", clock=clock).close()
+
+
+def opened_with_every_partition(log: Log, clock: FakeClock) -> None:
+    log.consumer("t", "billing", group=False, clock=clock).close()
+
+
+def opened_beside_another(log: Log, clock: FakeClock) -> None:
+    first, second = (log.consumer("t", "billing", clock=clock) for _ in range(2))
+    with first, second:
+        clock.advance(5)
+        clock.advance(5)
+        assert len(first.assigned()) == len(second.assigned())
+
+
+@pytest.mark.parametrize("call", [opened_alone, opened_with_every_partition, opened_beside_another])
+def test_a_consumer_of_many_partitions_reads_its_cursors_as_often_as_one_of_few(
+    call: Opening,
+) -> None:
+    def read(partitions: int) -> int:
+        clock = FakeClock()
+        with sl.open("memory:", clock=clock) as log:
+            log.create_topic("t", partitions=partitions)
+            before = stored_cursors.decode_consumer.cache_info()
+            call(log, clock)
+            after = stored_cursors.decode_consumer.cache_info()
+            return after.hits + after.misses - before.hits - before.misses
+
+    assert read(64) == read(4)
 
 
 Acking = Callable[[Log, FakeClock], object]
@@ -124,3 +147,15 @@ def test_an_ack_decodes_no_cursor_of_a_partition_that_it_does_not_name(
         return len(found)
 
     assert decoded(64) == decoded(4)
+
+
+def test_a_cursor_is_stored_without_the_fields_that_say_nothing() -> None:
+    """All cursors of a consumer are one value, which each of its acks writes."""
+    with sl.open("memory:") as log:
+        log.create_topic("t", partitions=64)
+        log.register("t", "billing", dict.fromkeys(range(64), 0))
+
+        (stored,) = parts_of(log).store.keys(parts_of(log).store.topics()[0]).values()
+
+    assert b"settled" not in stored
+    assert len(stored) < 64 * 220

@@ -3,6 +3,8 @@
 import asyncio
 import threading
 
+import pytest
+
 import strandline as sl
 from strandline.subscriptions import Consumer
 from strandline.testing import FakeClock
@@ -47,3 +49,28 @@ def test_what_a_cancelled_fetch_still_takes_is_handed_back_with_the_rest() -> No
 
     with Consumer(log, "orders", "billing", deliveries_max=None) as consumer:
         assert [each.count for each in consumer.fetch(40)] == [1] * 40
+
+
+@pytest.mark.parametrize("is_fetched", [False, True])
+def test_a_reader_that_waits_gets_the_records_between_the_gaps_first(is_fetched: bool) -> None:
+    log = sl.open("memory:")
+    log.create_topic("orders")
+    log.append_many("orders", [sl.Event("order", n) for n in range(4)])
+    with log.consumer("orders", "billing", group=False) as consumer:
+        consumer.ack(consumer.fetch(3)[1])
+        consumer.hand_back()
+    seen: list[int] = []
+
+    with log.consumer("orders", "billing", partitions=[]) as consumer:
+
+        def take() -> None:
+            while len(seen) < 3:
+                took = consumer.fetch(4, timeout_s=20) if is_fetched else [consumer.next(20)]
+                seen.extend(each.record.offset for each in took if each is not None)
+
+        taking = threading.Thread(target=take)
+        taking.start()
+        consumer.assign([0])
+        taking.join(20)
+
+    assert seen == [0, 2, 3]

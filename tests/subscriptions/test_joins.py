@@ -1,4 +1,4 @@
-"""Readers that join, leave and move about while others append: a few seeds of `joining`."""
+"""Readers that join, leave and change their partitions while others append: a few seeds."""
 
 import asyncio
 import random

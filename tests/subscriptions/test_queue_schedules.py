@@ -1,4 +1,4 @@
-"""Work queues through seeded lives, and planted bugs that these lives must notice."""
+"""Work queues in seeded runs, and planted bugs that these runs must notice."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -11,15 +11,15 @@ from strandline.subscriptions.held_deliveries import HeldDeliveries
 from strandline.subscriptions.queue_records import QueueRecord, Sight
 from strandline.subscriptions.queue_state import Lease, QueueState
 from strandline.subscriptions.shared_consumer import SharedConsumer
-from tests.subscriptions.queue_schedules import live
+from tests.subscriptions.queue_schedules import failures
 
 SEEDS = 12
 PLANTED_SEEDS = 40
 
 
 @pytest.mark.slow
-def test_a_work_queue_keeps_its_promises_in_seeded_lives() -> None:
-    assert live(range(SEEDS)) == {}
+def test_a_work_queue_keeps_its_guarantees_in_seeded_runs() -> None:
+    assert failures(range(SEEDS)) == {}
 
 
 def no_fence(*_: object) -> bool:
@@ -129,6 +129,6 @@ def test_a_planted_bug_is_noticed(bug: str, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(owner, name, planted)
 
     for seed in range(PLANTED_SEEDS):
-        if live(range(seed, seed + 1)):
+        if failures(range(seed, seed + 1)):
             return
-    pytest.fail(f"no life notices: {bug}")
+    pytest.fail(f"no run notices: {bug}")

@@ -166,7 +166,7 @@ def without_seek_ids(log: sl.Log) -> None:
         put(log, key, msgspec.json.encode(value))
 
 
-def test_a_queue_of_an_earlier_version_goes_on(log: sl.Log) -> None:
+def test_a_queue_of_an_earlier_version_continues(log: sl.Log) -> None:
     with join(log) as member:
         held = member.fetch(timeout_s=0)
         member.ack([*held[:2], *held[5:]])

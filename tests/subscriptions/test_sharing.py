@@ -104,7 +104,7 @@ def test_one_subscription_alone_keeps_no_page(log: sl.Log) -> None:
 
 
 @pytest.mark.parametrize("read_ahead", [1, 7, 1024])
-def test_each_goes_on_within_a_page_that_holds_more_than_it_may(
+def test_each_continues_within_a_page_that_holds_more_than_it_may(
     log: sl.Log, read_ahead: int, parsed: list[int]
 ) -> None:
     texts = ("payload.n % 2 = 0", "payload.n >= 0", "payload.n = 299")

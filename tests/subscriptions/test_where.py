@@ -183,7 +183,7 @@ def test_pages_that_end_with_a_match_follow_each_other_without_a_poll() -> None:
 
 
 @pytest.mark.slow
-def test_a_loop_goes_on_with_other_tasks_while_nothing_matches(log: sl.Log) -> None:
+def test_a_loop_continues_with_other_tasks_while_nothing_matches(log: sl.Log) -> None:
     log.create_topic("notes")
     log.append_many("notes", [sl.Event("note.made", {}) for _ in range(400)])
     turns = 0

@@ -40,6 +40,60 @@ def test_a_stop_lets_functions_end(clock: FakeClock) -> None:
     assert not triggers.is_running
 
 
+def test_what_was_handled_beyond_an_unhandled_record_is_not_handled_again(log: sl.Log) -> None:
+    calls, gate = Calls(), threading.Event()
+    triggers = Triggers(log)
+
+    @triggers.on("orders", name="billing", concurrency=2)
+    def bill(record: sl.Record, delivery: sl.Delivery) -> None:
+        calls.note((record.offset, delivery.count))
+        if record.offset == 0:
+            assert gate.wait(20)
+
+    publish(log, [1, 2], key="slow")
+    publish(log, [3, 4, 5], key="quick")
+    triggers.start()
+    # The second record of the slow key waits for the first one, and is never begun.
+    calls.wait_for(4)
+    triggers.request_stop()
+    gate.set()
+    triggers.stop()
+    with triggers:
+        wait_until(lambda: cursors(log, "billing")[0] == 5)
+
+    assert sorted(calls.seen) == [(offset, 1) for offset in range(5)]
+
+
+@pytest.mark.slow
+def test_a_partition_is_handed_over_in_the_order_of_its_keys(log: sl.Log) -> None:
+    for partition in range(2):
+        publish(log, [1, 2], key="failing", partition=partition)
+        publish(log, [3], key="sound", partition=partition)
+    first, second = Calls(), Calls()
+    ours, others = Triggers(log), Triggers(log)
+
+    @ours.on("orders", name="billing", retry=[60])
+    def fail(record: sl.Record) -> None:
+        first.note((record.partition, record.offset))
+        if record.offset == 0:
+            raise LookupError
+
+    @others.on("orders", name="billing")
+    def bill(record: sl.Record, delivery: sl.Delivery) -> None:
+        second.note((record.offset, delivery.count))
+
+    with ours:
+        first.wait_for(4)
+        with others:
+            second.wait_for(2)
+            wait_until(lambda: 3 in cursors(log, "billing"))
+
+    # The second record of the key did not overtake the first, which waits for its retry, and
+    # the third was not handled twice.
+    assert sorted(first.seen) == [(0, 0), (0, 2), (1, 0), (1, 2)]
+    assert second.seen == [(0, 2), (1, 1)]
+
+
 @pytest.mark.slow
 def test_what_does_not_end_in_time_is_handed_back(log: sl.Log, open_again: OpenAgain) -> None:
     """WC14: acknowledged when the function has returned, and not when it is called."""

@@ -40,7 +40,7 @@ def test_a_trigger_dead_letters_what_was_erased_as_erased(memory: sl.Log) -> Non
     assert list(dead_letters(memory, "orders")) == []
 
 
-def test_a_trigger_goes_on_after_a_redriven_record_was_erased_in_hand(memory: sl.Log) -> None:
+def test_a_trigger_continues_after_a_redriven_record_was_erased_in_hand(memory: sl.Log) -> None:
     triggers = Triggers(memory)
     handled: list[str | None] = []
     fails = True

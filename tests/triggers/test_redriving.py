@@ -1,6 +1,7 @@
 """Dead letters: listed, and handed to their trigger once more, once."""
 
 import base64
+import threading
 from functools import partial
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 import strandline as sl
 from strandline.subscriptions import redriving
+from strandline.testing import FakeClock
 from strandline.triggers import Counters, Triggers, dead_letters, redrive
 from tests.triggers.calls import Calls, cursors, publish, wait_until
 
@@ -235,3 +237,30 @@ def test_a_key_waits_behind_its_dead_letter_until_that_was_redriven(log: sl.Log)
 
     assert [each for each in blocked if each in (1, 3)] == []
     assert calls.seen[len(blocked) :] == [0, 1, 3]
+
+
+def test_records_of_a_blocking_key_follow_one_another_without_a_wait() -> None:
+    clock = FakeClock()
+    log = sl.open("memory:", clock=clock)
+    log.create_topic("orders", partitions=2)
+    publish(log, [1, 2, 3], key="a")
+    calls, gate = Calls(), threading.Semaphore(0)
+
+    def handle(record: sl.Record) -> None:
+        if record.key == "a":
+            calls.note(record.offset)
+            assert gate.acquire(timeout=20)
+
+    runner = Triggers(log, clock=clock)
+    runner.on("orders", name="billing", concurrency=3, on_dead_letter="block-key")(handle)
+    with runner:
+        for handled, count in enumerate((1, 2, 3)):
+            calls.wait_for(count)
+            # Once another key's record is settled, the runner waits for more.
+            publish(log, [0], key="b")
+            due = 2 * handled + 1
+            wait_until(lambda: runner.metrics()["billing"].handled == due)  # noqa: B023 - Used here only.
+            # No time passes.
+            gate.release()
+
+    assert calls.seen == [0, 1, 2]

@@ -293,7 +293,7 @@ def test_after_a_crash_each_that_was_taken_ahead_is_handled_alone_and_counted(
 
 @pytest.mark.parametrize("is_async", [False, True])
 def test_a_lease_that_is_lost_in_the_middle_ends_the_calls_for_its_records(is_async: bool) -> None:
-    log, clock, rival_clock = orders(400), FakeClock(), FakeClock(seed=1)
+    log, clock, other_clock = orders(400), FakeClock(), FakeClock(seed=1)
     calls, gate, is_there = Calls(), threading.Event(), threading.Event()
     triggers = Triggers(log, clock=clock)
 
@@ -313,19 +313,19 @@ def test_a_lease_that_is_lost_in_the_middle_ends_the_calls_for_its_records(is_as
     triggers.start()
     assert is_there.wait(20)
     wait_until(lambda: cursors(log, "billing")[0] == 200)
-    with log.consumer("orders", "billing", clock=rival_clock) as rival:
-        # For the rival the lease of the trigger runs out, which does not look meanwhile.
-        rival_clock.advance(60)
-        rival_clock.advance(60)
-        assert 0 in rival.assigned()
+    with log.consumer("orders", "billing", clock=other_clock) as other:
+        # By this clock the lease of the trigger expires; the trigger does not check it.
+        other_clock.advance(60)
+        other_clock.advance(60)
+        assert 0 in other.assigned()
         clock.advance(2)
         gate.set()
         wait_until(lambda: triggers.metrics()["billing"].lost > 0)
         found: list[int] = []
         while cursors(log, "billing")[0] != 400:
-            fetched = rival.fetch(400)
+            fetched = other.fetch(400)
             found += [each.record.offset for each in fetched]
-            rival.ack(fetched)
+            other.ack(fetched)
         triggers.stop()
 
     assert calls.seen == list(range(201))
@@ -342,7 +342,7 @@ class JumpingClock(FakeClock):
 
 
 @ways
-def test_a_lease_that_is_in_doubt_in_the_middle_is_renewed_before_it_goes_on(way: Ways) -> None:
+def test_a_lease_that_is_in_doubt_in_the_middle_is_renewed_before_it_continues(way: Ways) -> None:
     log, clock, calls = orders(400), JumpingClock(), Calls()
     triggers = Triggers(log, clock=clock)
 

@@ -78,7 +78,7 @@ def test_it_runs_on_the_loop_of_an_async_program(log: sl.Log) -> None:
 
 
 @pytest.mark.slow
-def test_after_a_restart_it_goes_on_where_it_ended(open_again: OpenAgain, log: sl.Log) -> None:
+def test_after_a_restart_it_continues_where_it_ended(open_again: OpenAgain, log: sl.Log) -> None:
     calls = Calls()
 
     @on("orders")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, overload
 from strandline.clock import Clock
 from strandline.groups import LEASE_S, AssignmentEvent
 from strandline.log import Log, TopicName, check_blocking, count_partitions
+from strandline.log.stored_cursors import stored_cursor
 from strandline.subscriptions.assignment import checked_place
 from strandline.subscriptions.blocked_keys import OnDeadLetter, is_blocking
 from strandline.subscriptions.consumer_name import ConsumerName
@@ -189,7 +190,7 @@ class Consumer(Stream[Delivery]):
         Records due again come first. UnavailableError when OUTSTANDING_MAX records of a
         partition are outstanding or wait for an earlier one, and when a record must be
         delivered alone while others are in flight: ack first. Otherwise as
-        `Subscription.next`. A nack by another thread is noticed within POLL_S.
+        `Subscription.next`. Acks and nacks of other threads are noticed at once.
         """
         found = self._steps.take(timeout_s, None)
         return found[0] if found else None
@@ -301,10 +302,17 @@ class Consumer(Stream[Delivery]):
         self._counting.begin_alone(record_of(record))
 
     def hand_back(self, handled: Iterable[Record | Delivery] = ()) -> None:
-        """At an orderly end, uncount deliveries that were never handled: all except these."""
+        """At an orderly end, uncount deliveries that were never handled: all except these.
+
+        Acked records beyond the first outstanding one are stored, and not delivered again.
+        """
         # A cancelled step may still be counting.
         self._steps.settle()
-        self._counting.hand_back(handled)
+        self._counting.end()
+        try:
+            self._acks.commit()
+        finally:
+            self._counting.hand_back(handled)
 
     def _put_back(self, unseen: Iterable[Record | Delivery]) -> None:
         """Have records delivered again that no caller has seen, uncounted."""
@@ -334,10 +342,13 @@ class Consumer(Stream[Delivery]):
             tenant=self._tenant,
             generation=generation,
         )
-        self._counting.restart(partition, offset, generation or 0)
+        stored = stored_cursor(self._log, self._topic, self._name, partition, self._tenant)
+        seek_id = None if stored is None else stored.seek_id
+        self._counting.restart(partition, offset, generation or 0, seek_id=seek_id)
         if generation is not None:
             self._deliveries.leave(partition)
-            self._deliveries.enter(partition, offset, generation)
+            self._deliveries.look_at_letters()
+            self._deliveries.enter(partition, offset, generation, stored)
 
     def lag(self) -> Mapping[Partition, int]:
         """Return the number of records that are not acked, for each assigned partition."""

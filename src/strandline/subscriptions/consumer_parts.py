@@ -84,14 +84,15 @@ def consumer_parts(log: Log, whose: ConsumerName, settings: ConsumerSettings) ->
     passed_over = PassedOver(counting, acks, is_screened=_is_screened(log, topic, settings))
     expect = redriven.expect if settings.takes_redriven else _expect_nothing
     dead_letters = DeadLettering(log, whose, counting, acks, expect)
-    assignment, blocks = subscription.assignment, settings.blocks_keys
-    waiting = Waiting(log, whose, counting, acks, assignment, clock=clock, blocks_keys=blocks)
+    waiting = Waiting(
+        *(log, whose, counting, acks, subscription.assignment),
+        clock=clock,
+        blocks_keys=settings.blocks_keys,
+        on_due=subscription._recall,  # noqa: SLF001 - Shared by both faces.
+    )
     dead_letters.on_letter = waiting.look_at_letters
     deliveries = Deliveries(
-        log,
-        topic,
-        counting,
-        subscription,
+        *(log, topic, counting, subscription),
         passed_over=passed_over,
         waiting=waiting,
         clock=clock,
@@ -99,9 +100,7 @@ def consumer_parts(log: Log, whose: ConsumerName, settings: ConsumerSettings) ->
         dead_letter=dead_letters.dead_letter,
     )
     rebalancing = Rebalancing(
-        log,
-        whose,
-        membership,
+        *(log, whose, membership),
         deliveries=deliveries,
         acks=acks,
         counting=counting,

@@ -4,6 +4,7 @@ import contextlib
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
+from uuid import UUID
 
 from strandline.log import Log
 from strandline.subscriptions.consumer_name import ConsumerName
@@ -35,16 +36,19 @@ class Counting:
         self._isolated: tuple[Outstanding, int] | None = None
         """The record in flight that must be alone; it may have been settled meanwhile."""
 
-    def enter(self, partition: int, floor: Offset, generation: int = 0) -> None:
-        """Start counting in a partition, from the notes of earlier processes."""
-        outstanding = Outstanding(floor, self._notes.load(partition, floor), generation)
+    def enter(
+        self, partition: int, floor: Offset, generation: int, *, seek_id: UUID | None
+    ) -> None:
+        """Start counting in a partition, from the notes of earlier processes since this seek."""
+        attempts = self._notes.load(partition, floor, seek_id)
+        outstanding = Outstanding(floor, attempts, generation)
         with self.lock:
             self.outstanding[partition] = outstanding
 
-    def restart(self, partition: int, floor: int, generation: int = 0) -> None:
-        """Drop all counts of a partition whose cursor is at `floor`."""
+    def restart(self, partition: int, floor: int, generation: int, *, seek_id: UUID | None) -> None:
+        """Drop all counts of a partition whose cursor is at `floor` since this seek."""
         with self._noting:
-            self._notes.restart(partition, floor, generation)
+            self._notes.restart(partition, floor, generation, seek_id)
 
     def floors(self) -> dict[Partition, Offset]:
         """Return the first unsettled offset of each partition."""
@@ -138,6 +142,13 @@ class Counting:
             outstanding.begin(record.offset, alone=True)
             outstanding.is_noted = False
         self._note_all()
+
+    def end(self, partitions: Iterable[int] | None = None) -> None:
+        """Have everything that was settled stored, also beyond the first unsettled record."""
+        with self.lock:
+            for partition in [*self.outstanding] if partitions is None else partitions:
+                if partition in self.outstanding:
+                    self.outstanding[partition].end()
 
     def hand_back(self, handled: Iterable[Record | Delivery]) -> None:
         """Uncount deliveries in flight that were never handled: all except these."""

@@ -13,6 +13,7 @@ from typing import NamedTuple, TypeVar
 from strandline.clock import Clock
 from strandline.log import Log
 from strandline.log.draft import size_of
+from strandline.log.lags import ConsumerCursor
 from strandline.log.off_loop import CallsInTurn
 from strandline.subscriptions.counting import Counting
 from strandline.subscriptions.delivery import NEVER_HANDLED, Delivery
@@ -70,6 +71,8 @@ class Deliveries:
         self._dead_letter = dead_letter
         self._preparing = threading.Lock()
         self._on_its_way: Record | FailedRecord | Delivery | None = None
+        self._is_due_again = False
+        """Whether the record on its way was due again, and not read for the first time."""
         self._gathered: deque[Record] = deque()
         self._taken: deque[Record | FailedRecord] = deque()
         """Records that were read, and come after the gathered ones."""
@@ -78,11 +81,20 @@ class Deliveries:
 
     # --- partitions ---
 
-    def enter(self, partition: int, start: int, generation: int) -> None:
-        """Deliver this partition, too, from `start` on."""
+    def enter(
+        self, partition: int, start: int, generation: int, stored: ConsumerCursor | None
+    ) -> None:
+        """Deliver this partition, too, from `start` on, with what is stored with its cursor.
+
+        The caller looks at dead letters before, once for any number of partitions.
+        """
         # Atomic for the taker: a record of a partition that is not counted is dropped.
         with self._preparing:
-            self._waiting.enter(partition, start, generation)
+            self._waiting.enter(partition, start, generation, stored)
+
+    def look_at_letters(self) -> None:
+        """Read newly written dead letters of blocking keys. May have to wait."""
+        self._waiting.look_at_letters()
 
     def stop(self, partition: int) -> None:
         """Deliver no more of this partition; delivered records stay outstanding."""
@@ -112,6 +124,7 @@ class Deliveries:
 
     def put(self, record: Record | FailedRecord | None) -> None:
         """Set the found record; None after a wait without one."""
+        self._is_due_again = False
         self._on_its_way = record
         if record is None:
             with self._preparing:
@@ -131,10 +144,14 @@ class Deliveries:
         """Return whether a record was found; looks first at those that are due again."""
         if self._waiting.paused:
             self._read_on()
+        if self._on_its_way is not None and self._waiting.first() is not None:
+            with self._preparing:
+                self._put_aside()
         if self._on_its_way is None:
             self._find_due()
         if self._on_its_way is None and (self._gathered or self._taken):
             with self._preparing:
+                self._is_due_again = False
                 if self._gathered:
                     self._on_its_way = self._gathered.popleft()
                 elif self._taken:
@@ -214,8 +231,19 @@ class Deliveries:
         self._find_due_in_turn()
         return self.find()
 
+    def _put_aside(self) -> None:
+        """Deliver a record that was read after those that are due again."""
+        # Otherwise, in a partition that was entered during the wait for this record, it would
+        # overtake the records between the gaps.
+        read = self._on_its_way
+        if isinstance(read, Record | FailedRecord) and not self._is_due_again:
+            self._taken.appendleft(read)
+            self._on_its_way = None
+
     def _find_due_in_turn(self) -> None:
         with self._preparing:
+            if self._waiting.first() is not None:
+                self._put_aside()
             if self._on_its_way is None:
                 self._find_due()
 
@@ -227,6 +255,7 @@ class Deliveries:
         found = next(self._log.read(self._topic, partition, offset, offset + 1), None)
         if not self._waiting.end(due):
             return
+        self._is_due_again = True
         self._on_its_way = found
         if found is None:
             # In a topic with gaps, the record may be gone.
@@ -265,9 +294,10 @@ class Deliveries:
         """
         if self._waiting.blocks_keys or self._counting.is_one_isolated:
             return False
-        if self._waiting.first() is not None:
-            return False
         with self._preparing:
+            # Under the lock: a partition that is entered has records that are due first.
+            if self._waiting.first() is not None:
+                return False
             self._collect(limits)
             by_partition: dict[int, list[int]] = {}
             for record in self._gathered:

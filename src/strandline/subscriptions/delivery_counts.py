@@ -3,9 +3,9 @@
 import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Final
+from uuid import UUID
 
 from strandline.log import Log, count_partitions
-from strandline.log.stored_queues import queue_cursor
 from strandline.subscriptions.outstanding import Attempts
 from strandline.values import Event, InvalidError, Marks, Record, Topic
 from strandline.values.internal_topics import DELIVERIES_PREFIX
@@ -28,7 +28,6 @@ class DeliveryCounts:
         self._log = log
         self._topic = topic
         self._consumer = consumer
-        self._tenant = tenant
         #: For each partition: the id of the seek, or registration, that set its cursor.
         self._seek_ids: dict[int, str] = {}
         whose = f"{tenant or topic.tenant or ''}/{consumer}"
@@ -38,14 +37,14 @@ class DeliveryCounts:
         #: The known number of partitions of the topic with the notes.
         self._partitions = 0
 
-    def load(self, partition: int, cursor: int) -> dict[int, Attempts]:
-        """Return the attempts at records from `cursor` on.
+    def load(self, partition: int, cursor: int, seek_id: UUID | None) -> dict[int, Attempts]:
+        """Return the attempts at records from `cursor` on, which this seek has set.
 
         Empty if the cursor lies before where it was at the last note: a caller has moved it
         back, to read the records again. Also empty for a consumer that was deleted, and for
         notes from before a seek.
         """
-        self._seek_ids[partition] = self._seek_id(partition)
+        self._follow(partition, seek_id)
         try:
             self._notes = self._log.topic(self._name, tenant=self._topic.tenant)
         except InvalidError:
@@ -70,9 +69,9 @@ class DeliveryCounts:
                 found[offset] = Attempts(shared=1)
         return found
 
-    def restart(self, partition: int, floor: int, generation: int) -> None:
+    def restart(self, partition: int, floor: int, generation: int, seek_id: UUID | None) -> None:
         """Store a note without attempts after a seek: earlier versions' notes name no seek."""
-        self._seek_ids[partition] = self._seek_id(partition)
+        self._follow(partition, seek_id)
         self.store(partition, floor, {}, generation)
 
     def store(
@@ -108,9 +107,8 @@ class DeliveryCounts:
         if receipt.offset and receipt.offset % NOTES_KEPT == 0:
             self._log.trim(kept, partition, receipt.offset)
 
-    def _seek_id(self, partition: int) -> str:
-        cursor = queue_cursor(self._log, self._topic, self._consumer, partition, self._tenant)
-        return "" if cursor is None or cursor.seek_id is None else str(cursor.seek_id)
+    def _follow(self, partition: int, seek_id: UUID | None) -> None:
+        self._seek_ids[partition] = "" if seek_id is None else str(seek_id)
 
     def _last(self, notes: Topic, partition: int, marks: Marks) -> Record | None:
         """Return the last note of the latest generation: a member that lost it may still write."""

@@ -9,6 +9,7 @@ from strandline.log.loop_tail import LoopTail, loop_tail
 from strandline.log.parts import counts_of, follower_of
 from strandline.subscriptions.cursor import Cursor
 from strandline.values import Record, StrandlineError
+from strandline.writes.waiter import LoopWaiter
 
 
 class Following:
@@ -22,6 +23,7 @@ class Following:
         self._log = log
         self._records_max = records_max
         self._tail: LoopTail | None = None
+        self._waiter: LoopWaiter
         #: Whether an event loop turned out to be unable to use it.
         self._is_for_threads = False
         # A subclass's methods for reading, or another clock, must be used.
@@ -62,6 +64,7 @@ class Following:
         follower = self._watch.follower
         self._tail = None if follower is None else loop_tail(follower)
         self._is_for_threads = follower is not None and self._tail is None
+        self._waiter = LoopWaiter()
         return self._tail is not None
 
     @property
@@ -80,8 +83,8 @@ class Following:
         assert self.cursor is not None
         assert self._watch is not None
         assert self._tail is not None
-        place = self.cursor.next, self._records_max
-        return self._found(await self._watch.follow_on_loop(self._tail, *place, timeout_s))
+        place = self._tail, self._waiter, self.cursor.next, self._records_max
+        return self._found(await self._watch.follow_on_loop(*place, timeout_s))
 
     def _found(self, found: Any) -> list[Record] | None:
         if found is NotImplemented:

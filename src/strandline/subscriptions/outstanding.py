@@ -68,6 +68,7 @@ class Outstanding:
         "_delivered",
         "_earlier",
         "_in_flight",
+        "_is_ending",
         "_kept",
         "_next",
         "_passed",
@@ -106,6 +107,8 @@ class Outstanding:
         """Delayed records that wait for a time: that of a nack, or None for their own."""
         self._passed = OffsetRuns()
         """Offsets that a predicate leaves out."""
+        self._is_ending = False
+        """Whether everything settled beyond the floor is stored, though no record waits."""
         self._next = int(floor)
         """The first offset that was not delivered here."""
         self._reserved_end = int(floor)
@@ -172,6 +175,10 @@ class Outstanding:
         if self._next < self._reserved_end:
             self._reserved_end = self._next
             self.is_noted = False
+
+    def end(self) -> None:
+        """Have gaps stored for what is settled: no later ack will raise the floor over it."""
+        self._is_ending = True
 
     def withdraw(self, handled: Iterable[int]) -> None:
         """Uncount the records in flight, except these, because they were never handled."""
@@ -267,9 +274,10 @@ class Outstanding:
     def gaps_after(self, offsets: Collection[int]) -> Gaps | None:
         """Return the gaps to store after settling these records; None if there are none.
 
-        Gaps are stored from when a record waits for a time until the cursor has caught up.
+        Gaps are stored from when a record waits for a time until the cursor has caught up,
+        and at an orderly end.
         """
-        if not self._waits and not self._kept:
+        if not (self._waits or self._kept or self._is_ending):
             return None
         runs = OffsetRuns((*self._settled, *self._passed))
         for offset in offsets:

@@ -11,12 +11,8 @@ from strandline.log import Log, parts_of
 from strandline.log.cursor_moves import CursorMove, ack_each
 from strandline.log.lags import ConsumerCursor
 from strandline.log.store import StoredTopic
-from strandline.log.stored_queues import (
-    QUEUES_PREFIX,
-    queue_cursor,
-    queue_cursors,
-    queue_key,
-)
+from strandline.log.stored_cursors import stored_cursor, stored_cursors
+from strandline.log.stored_queues import QUEUES_PREFIX, queue_key
 from strandline.subscriptions.consumer_name import ConsumerName
 from strandline.subscriptions.queue_state import QueueState, cut_to, following, moved_to
 from strandline.values import (
@@ -96,7 +92,7 @@ class QueueStore:
         topic = self._found()
         # Cursors are read once, and after the states, as in `_current`.
         stored = [self._stored(topic, partition) for partition in range(count)]
-        cursors = queue_cursors(self._log, self._topic, self._consumer, count, self._tenant)
+        cursors = stored_cursors(self._log, self._topic, self._consumer, range(count), self._tenant)
         for partition, cursor in enumerate(cursors):
             yield stored[partition], self._state(stored[partition], partition, cursor)
 
@@ -128,7 +124,7 @@ class QueueStore:
     def _current(self, stored: QueueState | None, partition: int) -> QueueState:
         """Return the state adjusted to the cursor and the current marks."""
         # Read after the state: an earlier read might return the cursor of an earlier seek.
-        cursor = queue_cursor(self._log, self._topic, self._consumer, partition, self._tenant)
+        cursor = stored_cursor(self._log, self._topic, self._consumer, partition, self._tenant)
         return self._state(stored, partition, cursor)
 
     def _state(

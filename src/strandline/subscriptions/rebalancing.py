@@ -12,6 +12,7 @@ from strandline.clock import Clock, Timer
 from strandline.groups import Assigned, AssignmentEvent, Membership, Revoked
 from strandline.log import Log
 from strandline.log.parts import counts_of
+from strandline.log.stored_cursors import stored_cursors
 from strandline.subscriptions.acks import Acks
 from strandline.subscriptions.consumer_name import ConsumerName
 from strandline.subscriptions.counting import Counting
@@ -36,6 +37,7 @@ HEARTBEAT_S: Final = CONSUMER_IDLE_S / 7
 
 _BALANCED: Final = "gave it back, so that each member has its share"
 _RELEASED: Final = "released it"
+_NOT_ENTERED: Final = "it could not be read"
 
 _logger = logging.getLogger("strandline")
 
@@ -202,6 +204,7 @@ class Rebalancing:
 
     def _finish(self, partitions: Collection[int]) -> None:
         """Store the acks of these partitions, and stop reading them."""
+        self._counting.end(partitions)
         self._acks.commit_together(partitions)
         for partition in partitions:
             with contextlib.suppress(LeaseLostError):
@@ -232,14 +235,26 @@ class Rebalancing:
                 raise
 
     def _enter(self, partitions: Collection[int], generation: int) -> None:
-        for partition, cursor in self._register(partitions, generation).items():
+        cursors = self._register(partitions, generation)
+        self._deliveries.look_at_letters()
+        for partition, cursor in cursors.items():
             reason = self._membership.reason_of(partition)
             # Before the partition's first record, so that the listener can prepare.
             self._notify(Assigned(partition, generation, cursor, reason))
-            self._deliveries.enter(partition, cursor, generation)
-            self.entered[partition] = generation
-            self.left.discard(partition)
-            self._counts.partitions_assigned += 1
+        try:
+            # All cursors are one value, read once: after registering, no earlier member changes
+            # it, and after the listener, which may seek.
+            stored = stored_cursors(self._log, self._topic, self._name, cursors, self._tenant)
+            for (partition, cursor), each in zip(cursors.items(), stored, strict=True):
+                start = cursor if each is None else each.offset
+                self._deliveries.enter(partition, start, generation, each)
+                self.entered[partition] = generation
+                self.left.discard(partition)
+                self._counts.partitions_assigned += 1
+        except BaseException:
+            for partition in sorted(cursors.keys() - self.entered.keys()):
+                self._notify(Revoked(partition, generation, _NOT_ENTERED, is_lost=True))
+            raise
 
     def _give_back(self, partitions: Collection[int], reason: str) -> None:
         if partitions:
@@ -270,12 +285,9 @@ class Rebalancing:
 
     def _register_rest(self, count: int) -> None:
         """Create the consumer's cursors in partitions that other members will read."""
-        missing = [
-            number
-            for number in range(count)
-            if number not in self.entered
-            and self._log.cursor(self._topic, self._name, number, tenant=self._tenant) is None
-        ]
+        others = [number for number in range(count) if number not in self.entered]
+        stored = stored_cursors(self._log, self._topic, self._name, others, self._tenant)
+        missing = [number for number, each in zip(others, stored, strict=True) if each is None]
         self._register(missing, None)
 
     def _send_heartbeat(self) -> None:

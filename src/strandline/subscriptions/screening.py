@@ -90,7 +90,7 @@ class EventScreen:
         except PredicateEvalError as error:
             if len(records) > 1:
                 return [outcome for each in records for outcome in self._sift_batch([each])]
-            return [_told(error, records[0])]
+            return [_with_place(error, records[0])]
         return [
             record if is_wanted else None for record, is_wanted in zip(records, wanted, strict=True)
         ]
@@ -146,7 +146,7 @@ class BatchScreen:
         try:
             kept = self._for(batch.schema).filter(batch)
         except InvalidError as error:
-            return _told(error, record)
+            return _with_place(error, record)
         if kept.num_rows == batch.num_rows:
             return record
         return with_value(record, kept) if kept.num_rows else None
@@ -164,7 +164,7 @@ def _array(values: list[Any], kind: pa.DataType) -> pa.Array:
     return pa.array(values, kind)
 
 
-def _told(error: InvalidError, record: Record) -> InvalidError:
+def _with_place(error: InvalidError, record: Record) -> InvalidError:
     error.add_note(f"topic={record.topic} partition={record.partition} offset={record.offset}")
     return error
 

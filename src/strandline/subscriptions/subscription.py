@@ -63,6 +63,7 @@ class Subscription(Stream[ItemT]):
         self._reading = threading.Lock()
         self._attempt = Attempt(self._reading)
         self._is_closed = False
+        self._is_recalled = False
         #: Releases its resources; references the watch, and not the subscription.
         self._closing = closing
         # On another thread: the thread that runs the garbage collector may hold a lock of the log.
@@ -91,7 +92,8 @@ class Subscription(Stream[ItemT]):
             while (item := self._take()) is None:
                 is_last = has_passed(self._clock, deadline)
                 self._wait(deadline)
-                if is_last:
+                if is_last or self._is_recalled:
+                    self._is_recalled = False
                     self._pages.look_everywhere()
                     return self._take()
             return item
@@ -164,7 +166,8 @@ class Subscription(Stream[ItemT]):
             while (item := await self._take_on_loop()) is None:
                 is_last = has_passed(self._clock, deadline)
                 await self._wait_on_loop(deadline)
-                if is_last:
+                if is_last or self._is_recalled:
+                    self._is_recalled = False
                     self._pages.look_everywhere()
                     return await self._take_on_loop()
             return item
@@ -205,6 +208,14 @@ class Subscription(Stream[ItemT]):
             raise ClosedError("this subscription was closed, subscribe again")
         if self._watch.is_closed:
             raise ClosedError("the log is closed, open it again")
+
+    def _recall(self) -> None:
+        """Have the current wait for an item end as at its deadline, or the next one if none runs.
+
+        From any thread.
+        """
+        self._is_recalled = True
+        self._watch.wake()
 
     def _begin_step(self) -> None:
         self._check_process()

@@ -1,10 +1,11 @@
 """A consumer's records that are delivered later than their offset implies. See design 0110."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from strandline.clock import Clock
 from strandline.log import Log
-from strandline.log.gaps import NO_GAPS, Gaps, gaps_of
+from strandline.log.gaps import NO_GAPS, Gaps
+from strandline.log.lags import ConsumerCursor
 from strandline.subscriptions.acks import Acks
 from strandline.subscriptions.assignment import Assignment
 from strandline.subscriptions.blocked_keys import BlockedKeys
@@ -44,6 +45,7 @@ class Waiting:
         *,
         clock: Clock,
         blocks_keys: bool,
+        on_due: Callable[[], None],
     ) -> None:
         self._log = log
         self._whose = whose
@@ -57,24 +59,25 @@ class Waiting:
         self._assignment = assignment
         self._clock = clock
         self._heap = Redeliveries()
+        self._on_due = on_due
+        """Called after another thread than the reader's may have added to the heap."""
         self.paused: dict[int, Offset] = {}
         """For each paused partition: where reading continues."""
 
     # --- partitions ---
 
-    def enter(self, partition: int, start: int, generation: int) -> None:
+    def enter(
+        self, partition: int, start: int, generation: int, stored: ConsumerCursor | None
+    ) -> None:
         """Read a partition from the cursor on, without records settled beyond it."""
-        topic, consumer, tenant = self._whose
-        marks = self._log.marks(topic, partition)
-        gaps = NO_GAPS
-        if start >= marks.low:
-            gaps = gaps_of(self._log, topic, consumer, partition, tenant).before(marks.high)
-        self._assignment.add(partition, max(start, gaps.reach))
-        self._counting.enter(partition, Offset(start), generation)
-        if self._blocked is not None:
-            self._blocked.look()
+        marks = self._log.marks(self._whose.topic, partition)
+        gaps, seek_id = (NO_GAPS, None) if stored is None else (stored.gaps, stored.seek_id)
+        gaps = gaps.before(marks.high) if start >= marks.low else NO_GAPS
+        self._counting.enter(partition, Offset(start), generation, seek_id=seek_id)
         if gaps != NO_GAPS:
             self._resume(partition, start, gaps)
+        # Last: the records between the gaps are due before any record beyond them is read.
+        self._assignment.add(partition, max(start, gaps.reach))
 
     def leave(self, partition: int) -> None:
         """Stop reading a partition."""
@@ -160,11 +163,15 @@ class Waiting:
         """Release records that waited for these."""
         if self._blocked is None:
             return
+        is_due = False
         with self._lock:
             for offset in offsets:
                 following = self._order.leave(partition, offset)
                 if following is not None:
                     self._heap.add(Due(_AT_ONCE, partition, following))
+                    is_due = True
+        if is_due:
+            self._on_due()
 
     def look_at_letters(self) -> None:
         """Read newly written dead letters. May have to wait."""
@@ -213,6 +220,7 @@ class Waiting:
                 return
             if outstanding.delay(offset, due_us if delay_s and is_stored else None):
                 self._heap.add(Due(due_us, partition, offset))
+        self._on_due()
         if delay_s and is_stored:
             self._counting.note(partition)
 
@@ -221,6 +229,7 @@ class Waiting:
         with self._lock:
             if outstanding.put_back(record.offset):
                 self._heap.add(Due(_AT_ONCE, record.partition, record.offset))
+        self._on_due()
 
     def first(self) -> Due | None:
         """Return the first record that is due, if there is one."""

@@ -12,6 +12,7 @@ from strandline.clock import Clock
 from strandline.subscriptions import Delivery
 from strandline.subscriptions.pages import POLL_S
 from strandline.triggers.entry import ActiveDelivery, is_async
+from strandline.triggers.handing_over import HandingOver
 from strandline.triggers.settling import Verdict
 from strandline.triggers.shared_timer import wait_until
 from strandline.triggers.subjects import Subjects
@@ -67,6 +68,7 @@ class Calls:
         trigger: Trigger,
         turns: Turns,
         subjects: Subjects,
+        handing_over: HandingOver,
         *,
         processing: Callable[[Record], AbstractContextManager[object]] | None,
         clock: Clock,
@@ -74,6 +76,7 @@ class Calls:
         self._trigger = trigger
         self._turns = turns
         self._subjects = subjects
+        self._handing_over = handing_over
         self._processing = processing
         self._clock = clock
         self._workers = Workers(trigger.concurrency, trigger.name)
@@ -138,7 +141,9 @@ class Calls:
     def _is_ended(self, entry: ActiveDelivery) -> bool:
         """End or put back a record that needs no call now; False if it needs one."""
         outcome: Outcome = None
-        if not entry.is_held:
+        if self._handing_over.returns(entry):
+            outcome = entry.finished(Verdict.RETURNED)
+        elif not entry.is_held:
             if not entry.is_gone:
                 self._turns.put_back(entry)
                 return True

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Final
 
 from strandline.clock import Clock
-from strandline.groups import Assigned, AssignmentEvent
+from strandline.groups import Assigned, AssignmentEvent, Revoked
 from strandline.log import Log
 from strandline.subscriptions import AsyncConsumer, Delivery
 from strandline.subscriptions.pages import POLL_S
@@ -18,6 +18,7 @@ from strandline.triggers.calls import Calls
 from strandline.triggers.counters import Counters
 from strandline.triggers.entry import ActiveDelivery, TooOftenError, light
 from strandline.triggers.gate import Gate
+from strandline.triggers.handing_over import HandingOver
 from strandline.triggers.pace import AHEAD_BYTES, Pace
 from strandline.triggers.settling import Finished, Settling, Verdict, reason_of
 from strandline.triggers.shared_timer import SharedTimer, wait_until
@@ -71,6 +72,7 @@ class Dispatch:
             *(gate, trigger.concurrency), may_begin=self._may_begin, on_change=self._on_change
         )
         self._pace = Pace(clock)
+        self._handing_over = HandingOver()
         self._delayed: dict[tuple[int, int, int], ActiveDelivery] = {}
         self._timeouts: dict[Source, asyncio.Timeout] = {}
         self._handed_back: Sequence[ActiveDelivery] = ()
@@ -92,7 +94,7 @@ class Dispatch:
         self._is_idle = asyncio.Event()
         self._is_woken = asyncio.Event()
         self._calls = Calls(
-            *(self.trigger, self._turns, self._subjects),
+            *(self.trigger, self._turns, self._subjects, self._handing_over),
             processing=self._processing,
             clock=self._clock,
         )
@@ -272,8 +274,11 @@ class Dispatch:
             *(entry.carrier.offset, entry.attempt, self._attempts_max, reason_of(error)),
             extra={"trigger": self.trigger.name, "cause": reason_of(error), **entry.shown},
         )
-        # It stays in its lanes: the records behind it wait for its retry.
-        self._delayed[entry.place] = entry
+        if self._handing_over.leave_to_next(entry):
+            self._turns.leave_lanes(entry)
+        else:
+            # It stays in its lanes: the records behind it wait for its retry.
+            self._delayed[entry.place] = entry
         failed = entry.finished(Verdict.FAILED, error)
         failed.delay_s = delay_s
         self._turns.pass_over(failed)
@@ -304,7 +309,8 @@ class Dispatch:
             keys.expire(self._settling.horizon_us)
             self._settling.horizon_us = None
         self._is_woken.set()
-        if any(finished.verdict is Verdict.FAILED for finished in batch):
+        # A consumer that blocks keys delivers the next record of a key only now.
+        if self.trigger.blocks_keys or any(each.verdict is Verdict.FAILED for each in batch):
             self._wake()
         else:
             self.begin_ready()
@@ -320,7 +326,8 @@ class Dispatch:
         )
 
     def _note_end(self, finished: Finished) -> None:
-        self._counters.count(finished.verdict)
+        if finished.verdict is not Verdict.RETURNED:
+            self._counters.count(finished.verdict)
         if finished.settled is not None:
             finished.settled.set()
         if finished.verdict is Verdict.FAILED:
@@ -338,12 +345,14 @@ class Dispatch:
             elif self._loop is not None:
                 # A closed loop has no records left to drop.
                 with contextlib.suppress(RuntimeError):
-                    self._loop.call_soon_threadsafe(self._forget, number, event.partition)
+                    self._loop.call_soon_threadsafe(self._forget, number, event)
 
         return watch
 
-    def _forget(self, number: int, partition: int) -> None:
-        self._stop_waiting(self._sources[number], partition)
+    def _forget(self, number: int, revoked: Revoked) -> None:
+        source = self._sources[number]
+        self._handing_over.begin(source, revoked)
+        self._stop_waiting(source, revoked.partition)
         self.begin_ready()
 
     def _stop_waiting(self, source: Source, partition: int) -> None:
@@ -351,6 +360,7 @@ class Dispatch:
         for place, entry in tuple(self._delayed.items()):
             if entry.source is source and entry.carrier.partition == partition:
                 del self._delayed[place]
+                self._handing_over.leave_to_next(entry)
                 self._turns.leave_lanes(entry)
 
     # --- the end ---

@@ -2,13 +2,13 @@
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
 from strandline.clock import Clock
 from strandline.log import Log
-from strandline.subscriptions import Delivery
+from strandline.subscriptions import Consumer, Delivery
 from strandline.triggers.handled_keys import HandledKey, HandledKeys
 from strandline.triggers.source import Source
 from strandline.triggers.trigger import Trigger
@@ -28,6 +28,8 @@ class Verdict(Enum):
     UNWANTED = "passed_over"
     LOST = "lost"
     """Another process has the partition now, and handles the record."""
+    RETURNED = "returned"
+    """Not handled here: an earlier record of its key goes to another process unhandled."""
     FAILED = "retried"
     """The record is delivered again after a delay."""
     DEAD_LETTER = "dead_lettered"
@@ -82,21 +84,27 @@ class Settling:
         # Invariant: a key is stored before the ack of its record, and before the acks of
         # the records that were skipped because of it.
         self._store_keys(batch)
-        self._ack([one for one in batch if one.verdict.is_final and not one.is_settled])
+        self._settle_together(Consumer.ack, [one for one in batch if one.verdict.is_final])
+        returned = [one for one in batch if one.verdict is Verdict.RETURNED]
+        self._settle_together(Consumer._put_back, returned)  # noqa: SLF001 - Of no other use.
         for one in batch:
             if not one.is_settled:
                 self._settle_one(one)
 
-    def _ack(self, handled: Sequence[Finished]) -> None:
-        """Ack records that need only an ack, with one move of the cursor for each partition."""
+    def _settle_together(
+        self, settle: Callable[[Consumer, list[Delivery]], object], ended: Sequence[Finished]
+    ) -> None:
+        """Settle records in the same way, with one call for each partition."""
         by_place: dict[tuple[int, int], list[Finished]] = {}
-        for one in handled:
-            by_place.setdefault((id(one.source), one.delivered.record.partition), []).append(one)
+        for one in ended:
+            if not one.is_settled:
+                place = id(one.source), one.delivered.record.partition
+                by_place.setdefault(place, []).append(one)
         for each in by_place.values():
             try:
-                each[0].source.consumer.ack([one.delivered for one in each])
+                settle(each[0].source.consumer, [one.delivered for one in each])
             except LeaseLostError:
-                # `settle` acks them one by one, which shows which of them are lost.
+                # `settle` does it one by one, which shows which of them are lost.
                 continue
             for one in each:
                 one.is_settled = True
@@ -117,6 +125,9 @@ class Settling:
         one.is_settled = True
 
     def _give_up(self, one: Finished) -> None:
+        if one.verdict is Verdict.RETURNED:
+            one.source.consumer._put_back([one.delivered])  # noqa: SLF001 - Of no other use.
+            return
         if one.verdict is Verdict.FAILED:
             one.source.consumer.nack(one.delivered, delay_s=one.delay_s)
             return

@@ -192,7 +192,7 @@ def check_topic(topic: object) -> None:
 
 
 def triggers_of(function: Callable[..., Any]) -> tuple[Trigger, ...]:
-    """Return what `on` said of the function; InvalidError if it said nothing."""
+    """Return the triggers that `on` stored on the function; InvalidError if there are none."""
     found: tuple[Trigger, ...] = getattr(function, _MARK, ())
     if not found:
         raise InvalidError("decorate this function with @on first", function=function)
@@ -214,8 +214,7 @@ def _own_name(function: Callable[..., Any]) -> str:
 def _takes_delivery(function: Callable[..., Any]) -> bool:
     """Whether it takes the delivery, too; InvalidError if it cannot be called either way.
 
-    A second parameter with a default is something of the function's own, unless it is
-    named `delivery`.
+    A second parameter with a default is not for the delivery, unless it is named `delivery`.
     """
     _check_callable(function)
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
@@ -225,7 +224,7 @@ def _takes_delivery(function: Callable[..., Any]) -> bool:
     try:
         signature = inspect.signature(function)
     except ValueError:
-        # Written in C, and silent about what it takes.
+        # Written in C, without a signature.
         return False
     places = [
         parameter
