@@ -9,11 +9,13 @@ from tests.cli.program import prepare
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Enter a folder of this test's own."""
-    monkeypatch.chdir(tmp_path)
+    """Enter a folder of this test's own, which a shell takes for two words."""
+    folder = tmp_path / "a folder"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
     monkeypatch.delenv("STRANDLINE_URL", raising=False)
     monkeypatch.delenv("STRANDLINE_STATE_DIR", raising=False)
-    return tmp_path
+    return folder
 
 
 @pytest.fixture

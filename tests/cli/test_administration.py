@@ -251,6 +251,22 @@ def test_the_snapshot_of_a_view_shows_how_far_it_is(orders: str, folder: Path) -
 
 
 @pytest.mark.slow
+def test_tables_name_the_unit_of_an_age_and_are_left_out_where_empty(orders: str) -> None:
+    (header, row) = ran("retention", orders, "--age", "2d").stdout.splitlines()
+
+    assert "age, s" in header
+    assert f"{2 * 86_400:,}" in row
+    assert ran("quota").stdout == "no quota is set\n"
+
+
+def test_a_bad_tenant_has_no_quota_to_show(orders: str) -> None:
+    refused = run("quota", "a/b")
+
+    assert (refused.code, refused.stdout) == (2, "")
+    assert "a tenant name has only" in refused.stderr
+    assert ran("quota", "acme").stdout == "no quota is set\n"
+
+
 def test_doctor_looks_at_everything_and_says_what_to_do() -> None:
     shown = ran("doctor", "--json").document
 

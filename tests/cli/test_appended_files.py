@@ -115,7 +115,7 @@ def save_with_an_error(name: str, good: int, path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["rows.jsonl", "rows.csv", "rows.parquet", "rows.arrow"])
-def test_an_error_in_the_middle_says_what_is_stored_and_how_to_go_on(
+def test_an_error_in_the_middle_says_what_is_stored_and_how_to_continue(
     name: str, folder: Path
 ) -> None:
     save_with_an_error(name, 2500, folder / name)

@@ -1,6 +1,8 @@
 """`strandline console`: a log of this machine in the browser, without a server."""
 
+import contextlib
 import os
+import pty
 import signal
 import stat
 import subprocess
@@ -55,6 +57,35 @@ def test_the_link_lets_in_once_and_ctrl_c_ends_it(tmp_path: Path) -> None:
     assert topic["name"] == "orders"
     assert process.returncode == 0
     assert secret not in logged.decode()
+
+
+def test_a_person_at_a_terminal_reads_one_address_which_is_the_link(tmp_path: Path) -> None:
+    url = f"file:{tmp_path / 'log'}"
+    sl.open(url).close()
+    ours, theirs = pty.openpty()
+
+    process = subprocess.Popen(
+        [sys.executable, "-m", "strandline", "console", url, "--no-browser"],
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+        text=True,
+    )
+    os.close(theirs)
+    try:
+        assert process.stdout is not None
+        link = process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=120)
+    finally:
+        process.kill()
+        process.communicate()
+    shown = b""
+    with contextlib.suppress(OSError):  # Linux raises it where the other end is closed.
+        shown = os.read(ours, 4096)
+    os.close(ours)
+
+    assert "/console/#once=" in link
+    assert shown == b""
 
 
 def test_a_log_that_is_not_there_is_not_made(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ def test_examples_in_the_help_work(words: tuple[str, ...], orders: str, folder: 
 
 
 @pytest.mark.slow
-def test_what_the_examples_go_on_from_is_what_the_page_prepares(
+def test_what_the_examples_continue_from_is_what_the_page_prepares(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = []

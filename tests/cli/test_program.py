@@ -347,6 +347,27 @@ def test_completion_is_offered_for_the_shell(words: str, offered: list[str], ord
     assert (done.stdout.split(), done.stderr) == (offered, "")
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("code", "advice"),
+    [
+        ("sys.modules['strandline._core.core'] = None", ": install a C compiler, then Strandline"),
+        ("os.environ['STRANDLINE_CORE'] = 'off'", "several times slower"),
+    ],
+)
+def test_doctor_says_how_to_get_the_compiled_core_where_it_was_not_built(
+    code: str, advice: str
+) -> None:
+    code = f"import os, sys; {code}; from strandline.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "doctor"], capture_output=True, text=True, check=False
+    )
+
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith("core: ")]
+    assert advice in line
+    assert ("compiler" in line) == ("compiler" in advice)
+
+
 def test_without_its_libraries_it_names_the_extra() -> None:
     code = "import sys; sys.modules['typer'] = None\nfrom strandline.cli import main\nmain()\n"
     done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
@@ -384,6 +405,7 @@ def test_a_url_that_is_an_argument_is_taken_as_an_option_too(typed: list[str]) -
     assert shown.document == {"link": f"{place}/console/"}
 
     looked = run("doctor", *(each.format("memory:") for each in typed))
-    assert "such a log has no server" in looked.stderr
+    assert "such a log has no server: url='memory:'" in looked.stderr
+    assert "--path" in run("doctor", "file:x").stderr
 
     assert "No such option: --url" in run("doctor", "--url").stderr

@@ -358,6 +358,22 @@ def test_partitions_are_read_in_the_order_of_time() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("command", ["read", "tail"])
+def test_an_offset_is_of_one_partition(command: str) -> None:
+    ran("create", "orders", "--partitions", "2")
+    ran("append", "orders", "1", "2", "3", "--kind", "a", "--partition", "0")
+
+    refused = run(command, "orders", "--from", "2")
+    (shown,) = ran(command, "orders", "--from", "2", "--partition", "0", "--json").lines
+
+    assert refused.code == 2
+    assert "--partition" in refused.stderr
+    assert "partition=1 end=0" in refused.stderr
+    assert shown["offset"] == 2
+    assert len(ran(command, "orders", "--from", "0", "--json").lines) == 3
+
+
+@pytest.mark.slow
 def test_the_tail_is_the_newest_records(orders: str) -> None:
     assert [each["offset"] for each in ran("tail", orders, "-n", "2", "--json").lines] == [3, 4]
     assert ran("tail", orders, "-n", "0", "--json").lines == []

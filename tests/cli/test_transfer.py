@@ -266,3 +266,15 @@ def test_an_import_that_fails_in_the_middle_says_what_is_stored(orders: str, fol
     assert failed.code == 2
     assert stored > 0
     assert f"{stored} records are in again already, drop it" in failed.stderr
+
+
+def test_answers_escape_what_a_terminal_would_obey(orders: str) -> None:
+    """Names of files, too: a log may come from anywhere."""
+    evil = "file:x\x1b[1m\x9b31m"
+
+    copied = ran("copy", "file:.strandline/events", evil).stdout
+
+    assert copied == (
+        "file:.strandline/events -> file:x\\x1b[1m\\x9b31m: 5 records copied, all compared\n"
+    )
+    assert ran("copy", "file:.strandline/events", evil, "--json").document["target"] == evil

@@ -270,7 +270,7 @@ def test_each_read_ends_where_the_topic_ended_when_the_scan_was_made(tmp_path: P
         assert log.scan("t").count_rows() == before.num_rows + 1
 
 
-def test_a_scan_that_an_eviction_overtakes_goes_on(tmp_path: Path) -> None:
+def test_a_scan_that_an_eviction_overtakes_continues(tmp_path: Path) -> None:
     with topic_of("file", tmp_path, ValueKind.EVENT, "none", count=2400) as log:
         expected = read_rows(log)
         batches = iter(log.scan("t"))

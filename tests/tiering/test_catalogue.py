@@ -163,7 +163,7 @@ def test_closing_writes_a_snapshot_of_what_was_applied(log: Log, tmp_path: Path)
     assert path.exists()
 
 
-def test_a_restart_goes_on_after_the_snapshot(log: Log, tmp_path: Path) -> None:
+def test_a_restart_continues_after_the_snapshot(log: Log, tmp_path: Path) -> None:
     """TB7"""
     path = tmp_path / "snapshot"
     with ready(log, snapshot=path) as catalogue:

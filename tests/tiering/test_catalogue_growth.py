@@ -142,7 +142,7 @@ def whole(folder: Path, objects: MemoryObjects) -> None:
 
 
 @pytest.mark.slow
-def test_a_reader_goes_on_from_the_snapshot_that_a_run_of_tiering_saved(
+def test_a_reader_continues_from_the_snapshot_that_a_run_of_tiering_saved(
     moved: tuple[Path, MemoryObjects, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, objects, steps = moved

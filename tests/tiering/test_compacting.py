@@ -70,7 +70,7 @@ def test_merged_objects_read_as_before(tmp_path: Path, backend: str, *, is_evict
         assert merged(log).merged == 0
 
 
-def test_the_proof_goes_on_through_merged_objects(tmp_path: Path) -> None:
+def test_the_proof_continues_through_merged_objects(tmp_path: Path) -> None:
     with opened("file", tmp_path) as log:
         log.create_topic("t", proof=True)
         log.append_many("t", [sl.Event("k", {"n": n}) for n in range(20)])
@@ -135,7 +135,7 @@ def test_what_was_merged_is_deleted_after_the_grace_and_not_before(tmp_path: Pat
         check_merged(log, records)
 
 
-def test_a_reader_that_holds_a_merged_object_goes_on(tmp_path: Path) -> None:
+def test_a_reader_that_holds_a_merged_object_continues(tmp_path: Path) -> None:
     with opened("memory", tmp_path) as log:
         records = filled(log)
         move(log, piece_records=2)  # More objects than a reader keeps.

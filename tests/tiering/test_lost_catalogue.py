@@ -221,7 +221,7 @@ def test_without_its_check_a_sweep_deletes_the_only_copy(
         test_an_object_that_may_be_the_only_copy_is_not_swept(tmp_path, caplog)
 
 
-def test_without_the_look_at_its_beginning_a_sweep_goes_on(
+def test_without_the_look_at_its_beginning_a_sweep_continues(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("strandline.tiering.catalogue.SegmentCatalogue.check_whole", lambda _: None)

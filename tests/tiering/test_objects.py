@@ -313,3 +313,17 @@ def test_batches_of_types_that_arrow_cannot_take_from_are_read_from_the_tier(
         assert [each.to_pylist() for each in found] == [each.to_pylist() for each in values]
         assert next(log.subscribe("t", start=sl.EARLIEST)).offset == 0
         assert log.verify("t")[0].is_sound
+
+
+@pytest.mark.slow
+def test_a_store_without_credentials_raises_that_there_are_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of nothing else, obstore asks the machine that it runs on, and says that this fails."""
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_METADATA_ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
+
+    with pytest.raises(UnavailableError, match=r"no credentials.*AWS_ACCESS_KEY_ID"):
+        ObstoreStore("s3://bucket/prefix").get("name")

@@ -61,7 +61,7 @@ def a_deletion_that_fails(folder: Path) -> None:
 
 
 def a_reader_in_the_middle(folder: Path) -> None:
-    test_reads.test_a_reader_in_the_middle_of_a_range_goes_on_from_the_copy("file", folder)
+    test_reads.test_a_reader_in_the_middle_of_a_range_continues_from_the_copy("file", folder)
 
 
 def a_trim_overtakes(folder: Path) -> None:
@@ -193,7 +193,7 @@ def packed_batches(folder: Path) -> None:
 
 
 def a_reader_of_merged(folder: Path) -> None:
-    test_compacting.test_a_reader_that_holds_a_merged_object_goes_on(folder)
+    test_compacting.test_a_reader_that_holds_a_merged_object_continues(folder)
 
 
 BUGS = (

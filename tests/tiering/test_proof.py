@@ -84,7 +84,7 @@ def test_history_is_verified_across_hot_and_cold(backend: str, tmp_path: Path) -
 
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", ["sqlite", "file"])
-def test_the_chain_goes_on_after_everything_was_evicted_and_the_log_opened_again(
+def test_the_chain_continues_after_everything_was_evicted_and_the_log_opened_again(
     backend: str, tmp_path: Path
 ) -> None:
     objects = MemoryObjects()

@@ -206,7 +206,7 @@ def test_a_plain_open_reads_what_another_process_has_moved(backend: str, tmp_pat
 
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_a_reader_in_the_middle_of_a_range_goes_on_from_the_copy(
+def test_a_reader_in_the_middle_of_a_range_continues_from_the_copy(
     backend: str, tmp_path: Path
 ) -> None:
     with opened(backend, tmp_path) as log:

@@ -44,7 +44,7 @@ def test_a_fault_at_any_call_of_the_store_is_made_good_by_the_next_run(
 ) -> None:
     calls = calls_of_a_run(tmp_path)
     # A look at the store, a put and a get for each of three objects, a look for a table.
-    assert calls == 8
+    assert calls == 9
     for number in range(1, calls + 1):
         objects = FaultyObjects()
         with opened("memory", tmp_path, objects) as log:

@@ -55,6 +55,16 @@ def test_a_sweep_of_a_store_by_another_spelling_of_its_url_deletes_nothing(tmp_p
         assert list(log.read("t", 0, 0)) == records
 
 
+def test_a_container_of_azure_is_not_a_credential() -> None:
+    url = "abfss://events@account.dfs.core.windows.net/cold"
+
+    assert open_store(url).url == url
+    with pytest.raises(InvalidError, match="leave credentials out"):
+        open_store("abfss://events:secret@account.dfs.core.windows.net/cold")
+    with pytest.raises(InvalidError, match="leave credentials out"):
+        open_store("s3://secret@bucket/cold")
+
+
 @pytest.mark.parametrize("url", ["ftp://x/y", "s3://", "az://c", "foo://bar"])
 def test_a_url_of_no_store_is_refused_in_one_line(url: str) -> None:
     with pytest.raises(InvalidError) as caught:

@@ -288,7 +288,7 @@ def test_a_worker_moves_topics_until_it_is_closed(tmp_path: Path) -> None:
         assert worker.fault is None
 
 
-def test_a_worker_goes_on_after_a_fault_of_the_store(tmp_path: Path) -> None:
+def test_a_worker_continues_after_a_fault_of_the_store(tmp_path: Path) -> None:
     objects = FaultyObjects()
     objects.fail_at = 1
     with opened("sqlite", tmp_path, objects) as log:

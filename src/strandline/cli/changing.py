@@ -156,7 +156,7 @@ def retention(
         show_json({"topics": shown})
         return
     show_table(
-        ("topic", "age", "bytes", "limit bytes", "last run", "removed", "by", "held back by"),
+        ("topic", "age, s", "bytes", "limit bytes", "last run", "removed", "by", "held back by"),
         [_row(one) for one in found],
     )
 

@@ -109,7 +109,9 @@ def _system() -> Finding:
 def _core() -> Finding:
     if IS_COMPILED:
         return Finding("core", CheckResult.OK, CORE, "")
-    advice = "appends and reads are several times slower: install a wheel, or cc and make setup"
+    advice = "appends and reads are several times slower"
+    if "built" in CORE:
+        advice += ": install a C compiler, then Strandline again; in a clone, make setup"
     return Finding("core", CheckResult.ABSENT, CORE, advice)
 
 

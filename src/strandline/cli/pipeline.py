@@ -17,6 +17,7 @@ from strandline.cli.spark_session import LOCAL, Master, session
 from strandline.cli.tiers import (
     CompactSize,
     Delta,
+    Iceberg,
     IncludeOpen,
     LocalAge,
     LocalBytes,
@@ -107,7 +108,7 @@ def audit(
 
 @command(
     "tier",
-    examples="""$ strandline pipeline tier orders file://$PWD/cold --include-open --local-bytes 0
+    examples="""$ strandline pipeline tier orders "file://$PWD/cold" --include-open --local-bytes 0
         $ strandline read orders --limit 1""",
     answers="{topic, store, copied, copied_records, copied_bytes, evicted_records, deleted, "
     "damaged, merged, seconds, rows_per_s}.",
@@ -121,6 +122,7 @@ def tier(
     local_bytes: LocalBytes = None,
     include_open: IncludeOpen = False,
     delta: Delta = False,
+    iceberg: Iceberg = None,
     compact: CompactSize = None,
     tenant: Tenant = None,
     master: Master = LOCAL,
@@ -143,6 +145,7 @@ def tier(
             local_bytes=None if local_bytes is None else parse_size(local_bytes),
             include_open=include_open,
             delta=delta,
+            iceberg=iceberg,
             compact_bytes=None if compact is None else parse_size(compact),
             progress=bar.advance,
         )

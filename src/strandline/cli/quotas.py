@@ -7,8 +7,8 @@ import typer
 
 from strandline.cli.command import command
 from strandline.cli.options import Json, Url, opened, parse_size
-from strandline.cli.screen import show_json, show_table
-from strandline.values import InvalidError, Mode, QuotaLimits
+from strandline.cli.screen import show, show_json, show_table
+from strandline.values import InvalidError, Mode, QuotaLimits, parse_tenant
 from strandline.values.json_forms import quota_json
 
 _NONE = "none"
@@ -55,19 +55,22 @@ def quota(
         "bytes_per_s": _limit(bytes_per_s, parse_size),
         "topics_max": _limit(topics, _count),
     }
+    whose = parse_tenant(tenant)
     limits = {name: value[0] for name, value in given.items() if value is not None}
-    if limits and tenant is None:
+    if limits and whose is None:
         raise InvalidError("name the tenant whose quota to change")
     with opened(url, Mode.WRITE if limits else Mode.READ) as log:
-        if limits and tenant is not None:
-            log.set_quota(tenant, **cast(QuotaLimits, limits))
-        found = [each for each in log.quotas() if tenant in (None, each.tenant)]
+        if limits and whose is not None:
+            log.set_quota(whose, **cast(QuotaLimits, limits))
+        found = [each for each in log.quotas() if whose in (None, each.tenant)]
     if json:
         show_json({"quotas": [quota_json(each) for each in found]})
         return
     rows = [quota_json(each) for each in found]
-    header = tuple(rows[0]) if rows else ("tenant",)
-    show_table(header, [tuple(_shown(value) for value in row.values()) for row in rows])
+    if not rows:
+        show("no quota is set")
+        return
+    show_table(tuple(rows[0]), [tuple(_shown(value) for value in row.values()) for row in rows])
 
 
 def _limit(text: str | None, parse: Callable[[str], int]) -> tuple[int | None] | None:

@@ -22,7 +22,7 @@ from strandline.cli.options import (
     topic_of,
 )
 from strandline.cli.screen import flush, printable, show, show_json, to_json
-from strandline.values import Event, Mode, Record, Topic
+from strandline.values import Event, InvalidError, Mode, Record, Topic
 from strandline.values.arguments import INT64_MAX
 from strandline.values.json_forms import moment, record_json
 from strandline.values.json_rows import jsonable, rows_of
@@ -145,7 +145,21 @@ class _Source(NamedTuple):
     def at(self, place: str) -> dict[int, int]:
         """Return the offset of a place in each partition."""
         start = parse_start(place)
+        if isinstance(start, int) and len(self.partitions) > 1:
+            self._check_reached(start)
         return {each: offset_of(self.log, self.topic, each, start) for each in self.partitions}
+
+    def _check_reached(self, start: int) -> None:
+        for each in self.partitions:
+            end = self.log.marks(self.topic, each).high
+            if start > end:
+                raise InvalidError(
+                    "this offset lies beyond the end of a partition: name the partition that it "
+                    "is of with --partition, or start at a time",
+                    offset=start,
+                    partition=each,
+                    end=end,
+                )
 
     def ends(self) -> dict[int, int]:
         """Return the current end of each partition."""

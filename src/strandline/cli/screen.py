@@ -54,10 +54,14 @@ def output() -> Iterator[TextIO]:
         raise OutputError(error.strerror) from error
 
 
-def show(line: str) -> None:
-    """Write one line of the answer."""
+def show(text: str) -> None:
+    """Write lines of the answer, with all unprintable characters escaped."""
+    _write("\n".join(map(printable, text.split("\n"))))
+
+
+def _write(text: str) -> None:
     with output() as stream:
-        stream.write(f"{line}\n")
+        stream.write(f"{text}\n")
 
 
 def flush() -> None:
@@ -68,7 +72,7 @@ def flush() -> None:
 
 def show_json(value: object) -> None:
     """Write one JSON document as a line."""
-    show(to_json(value))
+    _write(to_json(value))
 
 
 def show_table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
@@ -82,7 +86,7 @@ def show_table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
         bool(rows) and all(isinstance(row[column], int | float) for row in rows)
         for column in range(len(header))
     ]
-    show(_bold(_aligned(header, widths, numeric)))
+    _write(_bold(_aligned(header, widths, numeric)))
     for row in cells:
         show(_aligned(row, widths, numeric))
 

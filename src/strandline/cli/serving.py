@@ -162,9 +162,14 @@ def _run(
     json: bool,
 ) -> None:
     from strandline.opening import open_log  # noqa: PLC0415 See `opened`.
-    from strandline.server.running import Address, RunningServer  # noqa: PLC0415 An extra.
+    from strandline.server.running import (  # noqa: PLC0415 An extra.
+        Address,
+        RunningServer,
+        allow_many_files,
+    )
 
     log_to_stderr()
+    allow_many_files(settings)
     address = Address(**place)
     address.check()
 
@@ -204,13 +209,14 @@ class JsonLines(logging.Formatter):
 
 
 def log_to_stderr() -> None:
-    """Log to standard error: JSON lines, or text if it is a terminal."""
+    """Log to standard error: JSON lines, or, on a terminal, warnings as text."""
     root = logging.getLogger()
     if root.handlers:
         return
     handler = logging.StreamHandler(sys.stderr)
-    if not sys.stderr.isatty():
-        handler.setFormatter(JsonLines())
     root.addHandler(handler)
     root.setLevel(logging.WARNING)
-    logging.getLogger("strandline").setLevel(logging.INFO)
+    if not sys.stderr.isatty():
+        handler.setFormatter(JsonLines())
+        # A person reads where it serves on standard output.
+        logging.getLogger("strandline").setLevel(logging.INFO)

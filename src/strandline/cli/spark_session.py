@@ -4,7 +4,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterator
-from tempfile import TemporaryDirectory  # noqa: TID251 For what Spark puts aside, which is not ours.
+from tempfile import TemporaryDirectory  # noqa: TID251 For temporary files of Spark.
 from typing import Annotated, Any, TypeAlias
 
 import typer
@@ -64,17 +64,17 @@ def _java_output_to(path: str) -> Iterator[None]:
     Errors are raised as exceptions; if Java does not even start, its output is in that file.
     """
     kept = os.dup(2)  # noqa: TID251 No file of a log.
-    said = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)  # noqa: TID251 What Java says.
-    os.dup2(said, 2)  # noqa: TID251 The same.
+    output = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)  # noqa: TID251 Java's output.
+    os.dup2(output, 2)  # noqa: TID251 The same.
     try:
         yield
     except BaseException:
-        os.write(kept, os.pread(said, _OUTPUT_BYTES_MAX, 0))  # noqa: TID251 The same.
+        os.write(kept, os.pread(output, _OUTPUT_BYTES_MAX, 0))  # noqa: TID251 The same.
         raise
     finally:
         os.dup2(kept, 2)  # noqa: TID251 The same.
         os.close(kept)  # noqa: TID251 The same.
-        os.close(said)  # noqa: TID251 The same.
+        os.close(output)  # noqa: TID251 The same.
 
 
 def _has_session() -> bool:

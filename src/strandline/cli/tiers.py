@@ -35,6 +35,10 @@ IncludeOpen = Annotated[bool, typer.Option("--include-open", help="Also copy wha
 Delta = Annotated[
     bool, typer.Option("--delta", help="Have the objects be a Delta table from now on.")
 ]
+Iceberg = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="The same as an Iceberg table: catalogue, namespace, table."),
+]
 CompactSize = Annotated[
     str | None, typer.Option(metavar="SIZE", help="Merge small objects up to this size.")
 ]
@@ -42,7 +46,7 @@ CompactSize = Annotated[
 
 @command(
     "tier",
-    examples="""$ strandline tier orders file://$PWD/cold --include-open --local-bytes 0
+    examples="""$ strandline tier orders "file://$PWD/cold" --include-open --local-bytes 0
         $ strandline read orders --limit 1""",
     answers="{topic, store, copied, copied_records, copied_bytes, evicted_records, deleted, "
     "damaged, merged}: copies made, deleted, found damaged and merged into larger ones.",
@@ -56,6 +60,7 @@ def tier(
     local_bytes: LocalBytes = None,
     include_open: IncludeOpen = False,
     delta: Delta = False,
+    iceberg: Iceberg = None,
     compact: CompactSize = None,
     tenant: Tenant = None,
     json: Json = False,
@@ -77,6 +82,7 @@ def tier(
             local_bytes=None if local_bytes is None else parse_size(local_bytes),
             include_open=include_open,
             delta=delta,
+            iceberg=iceberg,
             compact_bytes=None if compact is None else parse_size(compact),
             progress=lambda _: bar.advance(),
         )

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _FIELDS = "{id, scopes, topics, tenant, created_at, expires_at}"
 
-app: Final = new_app("Make, list and revoke tokens: what callers of a served log may do.")
+app: Final = new_app("Make, list and revoke tokens, which say what callers of a served log may do.")
 
 
 @command(

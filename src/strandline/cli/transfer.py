@@ -234,11 +234,11 @@ def _tidying(log: "Log", topic: Topic, *, is_new: bool) -> Iterator[None]:
             log.drop_topic(topic)
         if not stored:
             raise
-        told = copy.copy(error)
+        reported = copy.copy(error)
         advice = "already, drop it before you import again"
-        told.args = (f"{error}; {stored} records are in {topic.name} {advice}",)
-        told.fields = {**error.fields, "stored": stored}
-        raise told from error
+        reported.args = (f"{error}; {stored} records are in {topic.name} {advice}",)
+        reported.fields = {**error.fields, "stored": stored}
+        raise reported from error
 
 
 def _append(

@@ -34,7 +34,7 @@ def lines_of(file: IO[bytes]) -> Iterator[bytes]:
 
 
 class _Reading(streams.RawIOBase):
-    """A file from its beginning, to be read and sought in."""
+    """A file from its beginning, for reading and seeking."""
 
     def __init__(self, io: SystemIo, fd: int) -> None:
         self._io, self._fd, self._at = io, fd, 0
@@ -104,9 +104,9 @@ def reading(path: str) -> Iterator[IO[bytes]]:
 
 @contextlib.contextmanager
 def writing(path: str) -> Iterator[IO[bytes]]:
-    """Open a new file, which is there once all of it is written; `-` is standard output.
+    """Open a new file; `-` is standard output.
 
-    A file that exists is not replaced.
+    It appears under its name once all of it is written. A file that exists is not replaced.
     """
     if path == STANDARD:
         with output() as stream:

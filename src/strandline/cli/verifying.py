@@ -1,4 +1,4 @@
-"""The command that checks whether everything is as it was written."""
+"""The command that checks all records for damage and changes."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -44,10 +44,10 @@ def verify(
     tenant: Tenant = None,
     json: Json = False,
 ) -> None:
-    """Read everything, and say what is not as it was written. Exits with 1 if anything.
+    """Read everything, and report damage. Exits with 1 if there is any.
 
     Checksums, order and gaps of every topic; in a topic with a proof also that no
-    record was changed, and with --expected that history is the one known before.
+    record was changed, and with --expected that the history up to those heads is the same.
     """
     with opened(url, Mode.READ) as log:
         chosen = _chosen(log, topics, tenant)

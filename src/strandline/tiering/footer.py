@@ -1,9 +1,11 @@
 """An object's footer: statistics of its columns, which help to avoid reading rows."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations
 from typing import Any, Final
 
 import msgspec
@@ -21,6 +23,7 @@ from strandline.tiering.parquet import (
     SCHEMA_ID,
     TIER_COLUMNS,
     About,
+    float_paths,
     unpacked_schema,
 )
 from strandline.values import ValueKind
@@ -29,6 +32,8 @@ from strandline.values import ValueKind
 FOOTER_BYTES: Final = 64 * 1024
 #: The length of the footer and the magic number at the end of a Parquet file.
 _ENDING_BYTES: Final = 8
+#: With more fields of floats in a filter, which may each be NaN, nothing is skipped by it.
+_FLOATS_MAX: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +87,11 @@ class Footer:
             return None
 
     @property
+    def columns(self) -> pa.Schema:
+        """All columns in the file."""
+        return self._schema
+
+    @property
     def value_columns(self) -> pa.Schema:
         """The columns of the values in the file."""
         own = {*OWN_COLUMNS, *TIER_COLUMNS}
@@ -107,7 +117,28 @@ class Footer:
         """
         if self.is_packed or any(not self._is_stored_as(field) for field in schema):
             return None
-        fragment = dataset().ParquetFileFormat().make_fragment(pa.BufferReader(self._content))
+        floats = float_paths(schema)
+        if len(floats) > _FLOATS_MAX:
+            return None
+        # Statistics of older objects ignore NaN, and Arrow relies on them: look for NaN as well.
+        meeting: set[int] = set()
+        for count in range(len(floats) + 1):
+            for nans in combinations(floats, count):
+                meeting |= self._groups_meeting(wanted, schema, nans)
+        return meeting
+
+    def _groups_meeting(
+        self, wanted: Any, schema: pa.Schema, nans: Iterable[tuple[str, ...]]
+    ) -> set[int]:
+        """Return the same of the rows whose fields `nans` are NaN."""
+        guarantee, nan = dataset().scalar(value=True), pa.scalar(math.nan)
+        for path in nans:
+            guarantee &= dataset().field(*path) == nan
+        fragment = (
+            dataset()
+            .ParquetFileFormat()
+            .make_fragment(pa.BufferReader(self._content), partition_expression=guarantee)
+        )
         parts = fragment.split_by_row_group(wanted, schema)
         return {group.id for part in parts for group in part.row_groups}
 

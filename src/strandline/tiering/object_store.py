@@ -1,11 +1,12 @@
 """Object stores: the interface that the tier needs, implemented with obstore."""
 
+import re
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import ModuleType
 from typing import Any, Final, Protocol
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from strandline.io import Io, SystemIo
 from strandline.values import InvalidError, UnavailableError
@@ -13,6 +14,15 @@ from strandline.values.extras import needing
 from strandline.values.names import check_text
 
 _SCHEMES: Final = "file:///, memory:///, s3://, gs://, az:// or abfss://"
+
+#: Where obstore looks last, on machines of AWS, Google and Azure: nothing else was given.
+_CREDENTIALS_OF_MACHINE: Final = re.compile(
+    r"/latest/(api/token|meta-data)|/computeMetadata/|/metadata/identity/"
+)
+_NO_CREDENTIALS: Final = (
+    "there are no credentials for this object store: set them in the environment, for s3 as"
+    " AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+)
 
 
 class ObjectStore(Protocol):
@@ -148,6 +158,18 @@ def is_in_memory(store: ObjectStore) -> bool:
     return _parsed(store.url)[0] == "memory"
 
 
+def canonical_url(url: str) -> str:
+    """Return the same URL for each spelling of a store's: a slash at its end, or escapes.
+
+    `..` stays, because what it means depends on symbolic links.
+    """
+    scheme, path = _parsed(url)
+    if scheme == "memory":
+        return url
+    folders = [each for each in path.split("/") if each and (each != "." or scheme != "file")]
+    return f"{scheme}://{urlsplit(url).netloc}/{quote('/'.join(folders))}"
+
+
 def open_store(url: str) -> ObjectStore:
     """Return the store at `url`; a process has one object for each URL.
 
@@ -197,7 +219,8 @@ def _parsed(url: str) -> tuple[str, str]:
         ) from error
     if not parts.scheme:
         raise InvalidError("a store's URL is like file:///path or s3://bucket/prefix", url=url)
-    if parts.password or parts.username:
+    # In abfss://container@account.dfs.core.windows.net/path, that is the container.
+    if parts.password or (parts.username and parts.scheme not in ("abfs", "abfss")):
         raise InvalidError("a store's URL is stored in the log, leave credentials out of it")
     if parts.scheme == "file" and (parts.netloc or not parts.path.startswith("/")):
         raise InvalidError("a directory's URL is file:// and an absolute path", url=url)
@@ -230,9 +253,13 @@ def _translated(obstore: ModuleType, url: str, name: str | None = None) -> Itera
             "the store cannot be used like this", url=url, reason=_reason(error)
         ) from error
     except (errors.BaseError, OSError) as error:
+        reason = _reason(error)
+        has_none = _CREDENTIALS_OF_MACHINE.search(reason) is not None
         raise UnavailableError(
-            "the object store did not answer as it should, check its URL or try again",
+            _NO_CREDENTIALS
+            if has_none
+            else "the object store did not answer as it should, check its URL or try again",
             url=url,
             name=name,
-            reason=_reason(error),
+            reason=reason,
         ) from error

@@ -97,7 +97,7 @@ def encode(batches: Iterable[pa.RecordBatch], about: About) -> bytes:
         sink,
         table.schema,
         compression="zstd",
-        write_statistics=True,
+        write_statistics=_with_statistics(table),
         write_page_checksum=True,
         use_dictionary=_repetitive(table.schema),
         sorting_columns=[parquet().SortingColumn(1), parquet().SortingColumn(2)],
@@ -117,6 +117,44 @@ def with_fields(table: pa.Table, about: About, declared: pa.Schema) -> tuple[pa.
     if fields.column is not None:
         table = table.append_column(FIELDS, fields.column)
     return table, about
+
+
+def _with_statistics(table: pa.Table) -> bool | list[str]:
+    """Return the columns that get statistics: all, or else those without NaN.
+
+    Parquet's bounds ignore NaN, and most readers skip rows with NaN by them.
+    """
+    with_nan = {".".join(path) for path in float_paths(table.schema) if _has_nan(table, path)}
+    if not with_nan:
+        return True
+    names = (".".join(path) for path, _ in _leaves_of(table.schema, ()))
+    return [name for name in names if name not in with_nan]
+
+
+def _has_nan(table: pa.Table, path: tuple[str, ...]) -> bool:
+    values = table.column(path[0])
+    if path[1:]:
+        values = compute().struct_field(values, path[1:])
+    if pa.types.is_dictionary(values.type):
+        values = values.cast(values.type.value_type)
+    return bool(compute().any(compute().is_nan(values)).as_py())
+
+
+def float_paths(fields: Iterable[pa.Field]) -> list[tuple[str, ...]]:
+    """Return the path of each field of floats, also inside structs."""
+    return [path for path, arrow in _leaves_of(fields, ()) if pa.types.is_floating(arrow)]
+
+
+def _leaves_of(
+    fields: Iterable[pa.Field], within: tuple[str, ...]
+) -> Iterator[tuple[tuple[str, ...], pa.DataType]]:
+    """Yield path and type of each value, also inside structs, but not inside lists and maps."""
+    for field in fields:
+        path, arrow = (*within, field.name), field.type
+        if pa.types.is_struct(arrow):
+            yield from _leaves_of(arrow.fields, path)
+        elif not pa.types.is_nested(arrow):
+            yield path, arrow.value_type if pa.types.is_dictionary(arrow) else arrow
 
 
 def _repetitive(schema: pa.Schema) -> list[str]:

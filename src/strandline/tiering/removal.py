@@ -9,8 +9,6 @@ from uuid import UUID
 from strandline.clock import Clock
 from strandline.log import Log, parts_of
 from strandline.tiering.catalogue import SegmentCatalogue, saved_catalogue
-from strandline.tiering.delta import has_table, publish
-from strandline.tiering.delta.transaction_log import FOLDER
 from strandline.tiering.object_store import ObjectStore, open_store, store_of
 from strandline.tiering.parquet import CopiedRows
 from strandline.tiering.routing import topic_folder
@@ -22,6 +20,8 @@ from strandline.tiering.segment import (
     UserPartition,
     partition_of,
 )
+from strandline.tiering.table_files import TableFiles
+from strandline.tiering.tables import drop_tables, has_tables, publish_tables
 from strandline.values import CorruptError, InvalidError, Topic, UnavailableError
 from strandline.views import RefusedError
 
@@ -41,7 +41,7 @@ def retire(
 ) -> list[CopiedSegment]:
     """Delete copies of one topic in two steps; return those neither needed nor deleted.
 
-    Between the two they are removed from the topic's Delta table, so that its readers meet no
+    Between the two they are removed from the topic's tables, so that its readers meet no
     gap. Older copies go first: a merged copy is deleted before the one it was merged into.
     """
     marked = [
@@ -94,12 +94,12 @@ def _changed(
 def _unlist(
     log: Log, catalogue: SegmentCatalogue, segments: Sequence[CopiedSegment], opened: OpenStore
 ) -> None:
-    """Remove from the topic's Delta tables what is marked as deleted."""
+    """Remove from the topic's tables what is marked as deleted."""
     topic = segments[0].place.named()
     for store in {segment.store: opened(segment.store) for segment in segments}.values():
-        if has_table(store, topic):
+        if has_tables(store, topic):
             places = topic_places(log, catalogue, topic)
-            publish(log, catalogue, places, store, parts_of(log).clock)
+            publish_tables(log, TableFiles(catalogue, places, store), parts_of(log).clock)
 
 
 def topic_places(log: Log, catalogue: SegmentCatalogue, topic: Topic) -> Sequence[UserPartition]:
@@ -171,7 +171,7 @@ def sweep(log: Log, store: str | ObjectStore, *, clock: Clock | None = None) -> 
                         raise
                     _logger.warning("%s is left to the next sweep: %s", places[0].topic, error)
                     continue
-                _delete_table(objects, places[0].named())
+                drop_tables(objects, places[0].named())
         # Of any store: one may have several URLs, with a slash at its end for instance. The
         # names have ids, so that no two copies share one.
         known = {
@@ -265,10 +265,5 @@ def _remove_topic(
         with contextlib.suppress(RefusedError):
             catalogue.delete_partition(place, DeletionState.FINISHED)
     for url in {segment.store for segment in segments}:
-        _delete_table(opened(url), places[0].named())
+        drop_tables(opened(url), places[0].named())
     return len(segments)
-
-
-def _delete_table(store: ObjectStore, topic: Topic) -> None:
-    for name in store.list(f"{topic_folder(topic)}/{FOLDER}"):
-        store.delete(name)

@@ -9,9 +9,10 @@ from strandline.log.parts import check_dense
 from strandline.tiering.catalogue import SegmentCatalogue, saved_catalogue
 from strandline.tiering.compacting import COMPACT_BYTES, GRACE_S
 from strandline.tiering.copying import PIECE_RECORDS
-from strandline.tiering.delta import require_deltalake
 from strandline.tiering.object_store import ObjectStore, store_of
-from strandline.tiering.segment import UserPartition, partition_of
+from strandline.tiering.removal import topic_places
+from strandline.tiering.segment import UserPartition
+from strandline.tiering.tables import NO_TABLES, Tables
 from strandline.tiering.tier_report import TierReport, TierStep
 from strandline.tiering.tiering_run import TieringRun
 from strandline.values import check_may_shorten
@@ -28,6 +29,7 @@ def tier(
     piece_records: int = PIECE_RECORDS,
     include_open: bool = False,
     delta: bool = False,
+    iceberg: str | None = None,
     compact_bytes: int | None = None,
     grace_s: int = GRACE_S,
     catalogue: SegmentCatalogue | None = None,
@@ -42,16 +44,17 @@ def tier(
     Records are evicted only after their copy was read back and verified: those older than
     `local_age_s`, and the oldest ones until each partition has at most `local_bytes`; None
     keeps them. Copies of trimmed records are deleted.
-    With `delta` the topic's objects are a Delta table from now on: every run, also without
-    `delta`, updates the table to the tier's content. See design 0103.
+    With `delta` the topic's objects are a Delta table from now on, with `iceberg`, such as
+    `lake.events.orders`, an Iceberg table in that catalogue of pyiceberg's configuration: every
+    run, also without the option, updates the table to the tier's content. See designs 0103, 0136.
     With `compact_bytes` neighbouring objects are merged into ones of up to that size; merged
     objects are deleted after `grace_s`. See design 0119.
     `progress` is called with each step. Several runs may share an open `catalogue` of this log.
 
     UnavailableError if the store fails: everything done so far counts, call again.
     CorruptError, with nothing done, if the catalogue has lost steps. InvalidError for an
-    internal topic that must not be trimmed, and with `delta` for batches that a Delta table
-    cannot hold, which are not evicted.
+    internal topic that must not be trimmed; and, after all else is done, if a table cannot
+    hold the columns of a copy: in each partition it ends before the first one of those.
     """
     piece_records = check_whole("piece_records", piece_records, 1)
     local_age_s = check_limit("local_age_s", local_age_s)
@@ -59,22 +62,22 @@ def tier(
     compact_bytes = check_limit("compact_bytes", compact_bytes)
     grace_s = check_whole("grace_s", grace_s)
     check_flag("include_open", include_open)
-    if check_flag("delta", delta):
-        require_deltalake()
+    tables = Tables.of(delta, iceberg)
+    tables.check_place(store_of(store), log.topic(topic))
     with _begun(log, topic, store, catalogue, progress=progress, clock=clock) as (run, places):
         for place in places:
-            run.copy(place, piece_records, include_open=include_open, is_table=delta)
+            run.copy(place, piece_records, include_open=include_open)
             if compact_bytes is not None:
                 run.compact(place, compact_bytes)
-        # Before anything is evicted: the only copy of a record must always be in the table, or
-        # other programs would delete it as unused.
-        if run.publish(places, is_wanted=delta):
+        # Before eviction: other programs do not delete as unused what they find in a table.
+        if run.publish(places, tables):
             for place in places:
-                run.copy(place, piece_records, include_open=include_open, is_table=delta)
-            run.publish(places, is_wanted=delta)
+                run.copy(place, piece_records, include_open=include_open)
+            run.publish(places, tables)
         for place in places:
             run.evict(place, local_age_s, local_bytes)
         run.remove_merged(places, grace_s)
+        run.check_tables()
         return run.report
 
 
@@ -92,7 +95,7 @@ def compact(
     """Merge neighbouring objects of a topic into ones of up to `compact_bytes`.
 
     As `tier` does with this option, but without copying and evicting. Offsets, records and
-    the order within an object stay; a Delta table changes in one commit. Merged objects
+    the order within an object stay; a table changes in one commit. Merged objects
     are deleted by the first run after `grace_s`. Errors are those of `tier`; InvalidError,
     too, for a log that was opened without a tier.
     """
@@ -101,8 +104,9 @@ def compact(
     with _begun(log, topic, store, catalogue, progress=progress, clock=clock) as (run, places):
         for place in places:
             run.compact(place, compact_bytes)
-        run.publish(places, is_wanted=False)
+        run.publish(places, NO_TABLES)
         run.remove_merged(places, grace_s)
+        run.check_tables()
         return run.report
 
 
@@ -126,9 +130,7 @@ def _begun(
         catalogue.check_is_of(log)
         run = TieringRun(log, objects, catalogue, progress, clock or SystemClock())
         check_dense(log, found, "a tier")
-        count = log.describe_topic(found).settings.partitions
-        places = [partition_of(found, number) for number in range(count)]
-        catalogue.follow(places)
+        places = topic_places(log, catalogue, found)
         catalogue.check_whole()
         run.settle(places)
         yield run, places

@@ -9,7 +9,6 @@ from strandline.log import Log
 from strandline.tiering.catalogue import SegmentCatalogue
 from strandline.tiering.compacting import merges_of, uniform_parts
 from strandline.tiering.copying import PIECE_BYTES, CopyDraft, read_piece
-from strandline.tiering.delta import check_columns, has_table, publish
 from strandline.tiering.footer import Footer
 from strandline.tiering.object_store import ObjectStore, open_store
 from strandline.tiering.parquet import CopiedRows, digest_of
@@ -20,6 +19,8 @@ from strandline.tiering.segment import (
     SegmentState,
     UserPartition,
 )
+from strandline.tiering.table_files import TableFiles
+from strandline.tiering.tables import NO_TABLES, Tables, has_tables, publish_tables
 from strandline.tiering.tier_report import TierReport, TierStep
 from strandline.values import (
     CorruptError,
@@ -59,6 +60,7 @@ class TieringRun:
         self._verified: set[str] = set()
         #: Whether the store has answered in this run.
         self._is_reached = False
+        self._unfit: InvalidError | None = None
         self.report: Final = TierReport()
 
     # --- what earlier runs left ---
@@ -118,19 +120,29 @@ class TieringRun:
             self.report.deleted += 1
             self._notify(segment, SegmentState.DELETE_FINISHED)
 
-    # --- the table ---
+    # --- the tables ---
 
-    def publish(self, places: Sequence[UserPartition], *, is_wanted: bool) -> bool:
-        """Update the topic's Delta table to the tier's content, if there is or should be one.
+    def publish(self, places: Sequence[UserPartition], tables: Tables) -> bool:
+        """Update the topic's tables to the tier's content, and make those that are wanted.
 
         Returns whether copies must be made again, because their objects were lost.
         """
         topic = places[0].named()
-        if not is_wanted and not has_table(self._store, topic):
+        if tables == NO_TABLES and not has_tables(self._store, topic):
             return False
         every = topic_places(self._log, self._catalogue, topic)
-        lost = publish(self._log, self._catalogue, every, self._store, self._clock)
+        files = TableFiles(self._catalogue, every, self._store)
+        lost, self._unfit = publish_tables(self._log, files, self._clock, tables)
         return self._forget(every, lost) if lost else False
+
+    def check_tables(self) -> None:
+        """Raise InvalidError if a table could not hold all that is tiered."""
+        if self._unfit is not None:
+            error = InvalidError(
+                f"the records are tiered, but not all are in the topic's table: {self._unfit}"
+            )
+            error.fields = self._unfit.fields
+            raise error
 
     def _forget(self, places: Sequence[UserPartition], first: Sequence[CopiedSegment]) -> bool:
         """Drop lost copies whose records the log still has; return whether there are any.
@@ -152,20 +164,13 @@ class TieringRun:
 
     # --- copying ---
 
-    def copy(
-        self,
-        place: UserPartition,
-        piece_records: int,
-        *,
-        include_open: bool,
-        is_table: bool = False,
-    ) -> None:
+    def copy(self, place: UserPartition, piece_records: int, *, include_open: bool) -> None:
         """Copy every sealed run that has no finished copy."""
         for run in self.runs(place, piece_records, include_open=include_open):
-            self.copy_run(place, run, is_table=is_table)
+            self.copy_run(place, run)
 
-    def copy_run(self, place: UserPartition, run: CopyRun, *, is_table: bool = False) -> None:
-        """Copy one of `runs`; with `is_table`, InvalidError for what a table cannot hold."""
+    def copy_run(self, place: UserPartition, run: CopyRun) -> None:
+        """Copy one of `runs`."""
         start = run.start
         while start < run.end:
             try:
@@ -173,8 +178,6 @@ class TieringRun:
             except TrimmedError as error:
                 start = error.oldest
                 continue
-            if is_table:
-                check_columns(piece.content)
             self._add(place, piece)
             start = piece.end
 

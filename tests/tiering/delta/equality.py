@@ -1,5 +1,6 @@
 """Every reader of a topic has the rows of the log, while processes that move it are killed."""
 
+import os
 import random
 import signal
 import subprocess
@@ -16,7 +17,9 @@ import pyarrow.parquet as pq
 import strandline as sl
 from strandline.tiering import SegmentCatalogue
 from strandline.tiering.parquet import FIELDS
+from tests.spark_pythons import environment
 from tests.tiering.delta.tables import by_each_reader, log_over, table_of, tabled
+from tests.tiering.iceberg import tables as iceberg
 from tests.tiering.tier_kills import ROOT
 from tests.tiering.tiered import LogOver
 
@@ -42,7 +45,7 @@ def killed_movers(url: str, store: str, seed: int) -> None:
     """Let three processes append, tier, merge and trim at once, and kill two at random."""
     choice = random.Random(seed)
     commands = [sys.executable, str(PROCESS), url, store, str(seed)]
-    environment = {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
     running = [
         subprocess.Popen(
             [*commands, str(choice.randrange(1, 120) if number else 0)], cwd=ROOT, env=environment
@@ -61,6 +64,7 @@ def check_equal(log: LogOver, folder: Path, others: Mapping[str, Reader] | None 
     expected = found.pop("delta-rs")
     for name, rows in found.items():
         assert rows == expected, name
+    assert iceberg.by_each_reader(iceberg.table_of())["pyiceberg"] == expected
     for name, read in (others or {}).items():
         assert read(folder, version.version()) == expected, name
     places = [(row["_partition"], row["_offset"]) for row in expected]
@@ -110,9 +114,10 @@ def run(folder: Path, seed: int, others: Mapping[str, Reader] | None = None) -> 
     """Move the topic in rounds, with kills, and compare after each; return how many rows."""
     rows = 0
     url, store = f"file:{folder / 'log'}", (folder / "cold").absolute().as_uri()
-    with log_over(folder, "file") as log:
+    tables = iceberg.settings(folder / "lake")
+    with environment(tables), log_over(folder, "file") as log:
         filled(log)
-        tabled(log)
+        tabled(log, iceberg=iceberg.NAME)
         rows += check_equal(log, folder, others)
         for number in range(ROUNDS):
             killed_movers(url, store, seed * ROUNDS + number)

@@ -1,4 +1,4 @@
-"""DuckDB, polars and delta-rs have equal rows of a topic that moves, with kills."""
+"""DuckDB, polars, delta-rs and pyiceberg have equal rows of a topic that moves, with kills."""
 
 from pathlib import Path
 

@@ -70,13 +70,14 @@ def test_a_vacuum_leaves_merged_objects_alone_that_readers_may_hold(tmp_path: Pa
     ],
     ids=["optimize", "delete", "delete all", "update", "properties"],
 )
-def test_what_delta_rs_changes_by_force_is_said_and_put_back(
+def test_what_delta_rs_changes_by_force_is_reported_and_reverted(
     change: Callable[[DeltaTable], Any], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with log_over(tmp_path) as log:
         records = filled(log, 30)
         tabled(log)
         before, rows = objects_in(tmp_path), table_of(log, tmp_path).to_pyarrow_table().to_pylist()
+        properties = table_of(log, tmp_path).metadata().configuration
         change(opened_to_others(log, tmp_path))
         assert objects_in(tmp_path) == before  # It wrote files of its own, if any.
 
@@ -87,7 +88,7 @@ def test_what_delta_rs_changes_by_force_is_said_and_put_back(
         table = table_of(log, tmp_path)
         found = table.to_pyarrow_table().to_pylist()
         assert sorted(found, key=lambda row: row["_offset"]) == rows
-        assert table.metadata().configuration == {}
+        assert table.metadata().configuration == properties
         assert list(log.read("t", 0, 0)) == records
         with pytest.raises(CommitFailedError, match="strandlineTier"):
             table.delete()

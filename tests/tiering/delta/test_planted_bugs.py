@@ -8,9 +8,10 @@ from deltalake.exceptions import CommitFailedError
 
 from strandline.tiering import erasing, removal
 from strandline.tiering.delta import publishing, statistics
-from strandline.tiering.delta.publishing import _Table
+from strandline.tiering.delta.publishing import _DeltaTable
 from strandline.tiering.delta.schema import TableColumns
 from strandline.tiering.delta.transaction_log import Snapshot, TransactionLog
+from strandline.tiering.table_files import TableFiles
 from tests.planting import Bug
 from tests.tiering.delta import test_foreign_programs as foreign
 from tests.tiering.delta import test_merging as merging
@@ -42,7 +43,7 @@ def a_forced_rewrite(folder: Path) -> None:
 
 def a_checkpoint(folder: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        table.test_a_table_goes_on_from_a_checkpoint(folder, patch)
+        table.test_a_table_continues_from_a_checkpoint(folder, patch)
 
 
 Scenario = Callable[[Path], None]
@@ -68,17 +69,17 @@ BUGS: list[tuple[Bug, Scenario]] = [
         table.test_two_that_commit_at_once_both_get_their_files_in_once,
     ),
     (
-        Bug("nothing is removed", _Table, "changes", "path not in wanted", "False"),
+        Bug("nothing is removed", _DeltaTable, "changes", "path not in wanted", "False"),
         faults,
     ),
     (
-        Bug("copies may leave a gap", _Table, "_run", "segment.start != _", "False"),
+        Bug("copies may leave a gap", TableFiles, "_run", "segment.start != _", "False"),
         other.test_an_object_that_was_vacuumed_while_the_log_has_its_records_is_copied_again,
     ),
     (
         Bug(
             "other writers are let in again",
-            _Table,
+            _DeltaTable,
             "changes",
             "columns != snapshot.columns or is_open or snapshot.foreign",
             "columns != snapshot.columns",
@@ -118,7 +119,7 @@ BUGS: list[tuple[Bug, Scenario]] = [
         merging.test_what_a_table_has_not_had_changes_its_data_also_if_it_was_merged,
     ),
     (
-        Bug("a deletion vector stays", _Table, "changes", "_.get('deletionVector')", "False"),
+        Bug("a deletion vector stays", _DeltaTable, "changes", "_.get('deletionVector')", "False"),
         foreign.test_rows_that_a_deletion_vector_hides_are_shown_again,
     ),
     (

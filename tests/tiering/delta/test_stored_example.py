@@ -16,7 +16,7 @@ from tests.tiering.tiered import opened
 pytestmark = pytest.mark.slow
 
 
-def test_a_stored_table_is_read_and_goes_on(tmp_path: Path) -> None:
+def test_a_stored_table_is_read_and_continues(tmp_path: Path) -> None:
     with zipfile.ZipFile(STORED) as stored:
         stored.extractall(tmp_path)
     objects, folder = MemoryObjects(), tmp_path / "objects"

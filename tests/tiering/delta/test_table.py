@@ -338,7 +338,9 @@ def test_a_lost_table_is_made_again_from_the_catalogue(tmp_path: Path) -> None:
         assert offsets_of(table) == list(range(7, 30))
 
 
-def test_a_table_goes_on_from_a_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_continues_from_a_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(checkpoints, "COMMITS", 3)
     with log_over(tmp_path) as log:
         filled(log, 5)

@@ -1,7 +1,9 @@
 """Batches for which a Delta table has no columns."""
 
+import contextlib
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -9,7 +11,7 @@ import pytest
 from strandline.tiering import TieringWorker
 from strandline.tiering.delta import has_table
 from strandline.values import InvalidError
-from tests.tiering.delta.tables import log_over, offsets_of, table_of, tabled
+from tests.tiering.delta.tables import log_over, objects_of, offsets_of, table_of, tabled
 from tests.triggers.calls import wait_until
 
 UNFIT = {
@@ -32,21 +34,18 @@ UNFIT = {
 
 
 @pytest.mark.parametrize("name", UNFIT)
-def test_batches_that_no_table_can_hold_are_neither_copied_nor_evicted(
-    tmp_path: Path, name: str
-) -> None:
+def test_batches_that_no_table_can_hold_are_tiered_and_reported(tmp_path: Path, name: str) -> None:
     with log_over(tmp_path) as log:
         log.create_topic("t", value_kind="batch")
         log.append("t", UNFIT[name])
 
-        with pytest.raises(InvalidError, match="tier without delta"):
+        with pytest.raises(InvalidError, match=r"records are tiered.* tier without delta"):
             tabled(log)
 
-        assert log.objects.list("") == []
         assert not has_table(log.objects, log.topic("t"))
-        assert log.evict("t", 0, 0) == 0
-        tabled(log, delta=False)
         assert log.evict("t", 0, 0) == 1
+        assert [record.value for record in log.read("t", 0, 0)] == [UNFIT[name]]
+        assert tabled(log, delta=False).copied == 0
 
 
 def test_columns_of_several_batches_that_differ_in_case_alone_are_refused(tmp_path: Path) -> None:
@@ -59,7 +58,7 @@ def test_columns_of_several_batches_that_differ_in_case_alone_are_refused(tmp_pa
         with pytest.raises(InvalidError, match="differ in more than case"):
             tabled(log)
 
-        assert log.evict("t", 0, 0) == 1
+        assert log.evict("t", 0, 0) == 2
         assert offsets_of(table_of(log, tmp_path)) == [0]
 
 
@@ -85,7 +84,7 @@ TYPES = {
 
 
 @pytest.mark.parametrize("name", TYPES)
-def test_a_column_of_two_types_is_refused_and_not_evicted(tmp_path: Path, name: str) -> None:
+def test_a_column_of_two_types_is_tiered_and_not_in_the_table(tmp_path: Path, name: str) -> None:
     before, now = TYPES[name]
     with log_over(tmp_path) as log:
         log.create_topic("t", value_kind="batch")
@@ -96,7 +95,7 @@ def test_a_column_of_two_types_is_refused_and_not_evicted(tmp_path: Path, name: 
         with pytest.raises(InvalidError, match="these two are incompatible"):
             tabled(log)
 
-        assert log.evict("t", 0, 0) == 1
+        assert log.evict("t", 0, 0) == 2
         assert table_of(log, tmp_path).to_pyarrow_table()["a"].to_pylist() == before.to_pylist()
 
 
@@ -117,10 +116,36 @@ def test_a_column_of_two_types_is_named_with_a_way_out_that_works(
         named = caught.value.fields
         assert (named["topic"], named["column"]) == ("t", "a")
         assert (named["before"], named["now"]) == ("long", "string")
-        shutil.rmtree(tmp_path / "cold" / str(named["folder"]), ignore_errors=True)
+        with pytest.raises(InvalidError, match="these two are incompatible"):
+            tabled(log, delta=False)
+        shutil.rmtree(tmp_path / "cold" / str(named["folder"]))
         tabled(log, delta=False)
         assert log.evict("t", 0, 0) == 2
         assert len(list(log.read("t", 0, 0))) == 2
+
+
+def test_the_table_follows_the_tier_before_a_column_that_it_cannot_hold(tmp_path: Path) -> None:
+    """Partitions without such a column go on, and what is trimmed leaves table and store."""
+    with log_over(tmp_path) as log:
+        log.create_topic("t", value_kind="batch", partitions=2)
+        for value in (1, 2, "x", 3):
+            log.append("t", pa.record_batch({"a": [value]}), partition=0)
+            with contextlib.suppress(InvalidError):
+                tabled(log)
+        log.append("t", pa.record_batch({"a": [7]}), partition=1)
+
+        with pytest.raises(InvalidError, match="these two are incompatible"):
+            tabled(log)
+        before = table_of(log, tmp_path).to_pyarrow_table()["a"].to_pylist()
+        log.trim("t", 0, 1, force=True)
+        with pytest.raises(InvalidError, match="these two are incompatible"):
+            tabled(log)
+
+        assert sorted(before) == [1, 2, 7]
+        assert sorted(table_of(log, tmp_path).to_pyarrow_table()["a"].to_pylist()) == [2, 7]
+        values: list[Any] = [record.value for record in log.read("t", 0, 1)]
+        assert [each["a"].to_pylist() for each in values] == [[2], ["x"], [3]]
+        assert len(objects_of(log, tmp_path)) == 3
 
 
 def test_a_topic_without_a_place_in_its_table_holds_up_no_other(tmp_path: Path) -> None:
@@ -135,7 +160,7 @@ def test_a_topic_without_a_place_in_its_table_holds_up_no_other(tmp_path: Path) 
         ):
             wait_until(lambda: log.evict("good", 0, 0) == 1)
 
-        assert log.evict("bad", 0, 0) == 0
+        assert log.evict("bad", 0, 0) == 2
 
 
 @pytest.mark.parametrize(

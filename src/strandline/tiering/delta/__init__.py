@@ -8,6 +8,6 @@ Does not write objects, and a log never reads it: the catalogue is authoritative
 """
 
 from strandline.tiering.delta.checkpoints import require_deltalake
-from strandline.tiering.delta.publishing import check_columns, has_table, publish
+from strandline.tiering.delta.publishing import has_table, publish
 
-__all__ = ["check_columns", "has_table", "publish", "require_deltalake"]
+__all__ = ["has_table", "publish", "require_deltalake"]

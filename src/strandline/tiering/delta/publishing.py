@@ -1,7 +1,7 @@
 """Updates the Delta table of a topic from the segment catalogue."""
 
 import logging
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
@@ -11,20 +11,17 @@ import pyarrow as pa
 from strandline.clock import Clock
 from strandline.log import Log
 from strandline.log.columns import BYTES_SCHEMA, EVENT_SCHEMA
-from strandline.tiering.catalogue import SegmentCatalogue
 from strandline.tiering.delta.checkpoints import checkpoint
 from strandline.tiering.delta.schema import (
-    APART,
     TableColumns,
     needs_local_times,
     schema_text,
     table_schema,
 )
-from strandline.tiering.delta.statistics import statistics_text
+from strandline.tiering.delta.statistics import bounded_columns, statistics_text
 from strandline.tiering.delta.transaction_log import (
     FEATURE,
     FOLDER,
-    CommitStore,
     Snapshot,
     TransactionLog,
     commit_store,
@@ -33,10 +30,12 @@ from strandline.tiering.delta.transaction_log import (
 from strandline.tiering.footer import Footer
 from strandline.tiering.object_store import ObjectStore
 from strandline.tiering.routing import topic_folder
-from strandline.tiering.segment import CopiedSegment, UserPartition
-from strandline.values import InvalidError, Topic, UnavailableError, ValueKind
+from strandline.tiering.segment import CopiedSegment
+from strandline.tiering.table_files import TableFiles, spans
+from strandline.values import Topic, UnavailableError, ValueKind
 
 _ATTEMPTS_MAX: Final = 20
+_NO_STATISTICS: Final = '{"minValues":{}}'
 
 _logger = logging.getLogger("strandline")
 
@@ -46,85 +45,59 @@ def has_table(store: ObjectStore, topic: Topic) -> bool:
     return bool(store.list(f"{topic_folder(topic)}/{FOLDER}"))
 
 
-def check_columns(content: bytes) -> None:
-    """Raise InvalidError if a Delta table cannot have columns for an object's values."""
-    TableColumns().widened(schema_text(table_schema([_value_columns(Footer(content))])))
+def publish(log: Log, files: TableFiles, clock: Clock) -> None:
+    """Update the table to the files that it should have.
 
-
-def publish(
-    log: Log,
-    catalogue: SegmentCatalogue,
-    places: Sequence[UserPartition],
-    store: ObjectStore,
-    clock: Clock,
-) -> Sequence[CopiedSegment]:
-    """Update the table to the catalogue's content for these partitions, all of one topic.
-
-    Returns for each partition its first missing or damaged copy, if there is one: neither it
-    nor what follows is in the table. Any number of processes may do this concurrently.
-    InvalidError for data that a Delta table cannot hold; UnavailableError if others keep
-    committing.
+    Any number of processes may do this concurrently. UnavailableError if others keep committing.
     """
-    table = _Table(log, catalogue, places, commit_store(store), clock)
+    table = _DeltaTable(log, files, clock)
     for _ in range(_ATTEMPTS_MAX):
         # Read the table first and the catalogue second: then the catalogue includes everything
         # that the commits seen were made from, so that no commit reverts another.
         snapshot = table.log.snapshot()
-        catalogue.refresh()
+        files.catalogue.refresh()
         actions = table.changes(snapshot)
         if not actions:
-            return table.lost
+            return
         if table.log.commit(snapshot.version + 1, actions):
-            checkpoint(store, table.folder, snapshot.version + 1)
-            return table.lost
+            checkpoint(files.store, table.folder, snapshot.version + 1)
+            return
     raise UnavailableError("other processes keep committing to this Delta table, try again")
 
 
-class _Table:
+class _DeltaTable:
     """The intended content of a topic's table."""
 
-    def __init__(
-        self,
-        log: Log,
-        catalogue: SegmentCatalogue,
-        places: Sequence[UserPartition],
-        store: CommitStore,
-        clock: Clock,
-    ) -> None:
+    def __init__(self, log: Log, files: TableFiles, clock: Clock) -> None:
         self._log_id = log.id
-        self._catalogue = catalogue
-        self._places = places
-        self._store = store
         self._clock = clock
-        self._topic = places[0].named()
-        self.folder = topic_folder(self._topic)
+        self._files = files
+        self._topic = files.topic
+        self.folder = files.folder
         self._application = f"strandline-{self._topic.id}"
-        self._footers: dict[str, Footer | None] = {}
-        #: The copies at which the table ends, as found by `changes`.
-        self.lost: list[CopiedSegment] = []
-        self.log = TransactionLog(store, self.folder, self._application)
+        self._columns = TableColumns()
+        self._texts: dict[str, str] = {}
+        self.log = TransactionLog(commit_store(files.store), self.folder, self._application)
 
     def changes(self, snapshot: Snapshot) -> list[Mapping[str, Any]]:
         """Return the actions of the next commit; empty if the snapshot is as intended."""
-        self.lost = []
         # Trust nothing of another program's commits: neither columns, nor that a file
         # exists.
         known = {} if snapshot.foreign else snapshot.files
-        wanted = {
-            self._path(segment): segment
-            for place in self._places
-            for segment in self._run(place, known)
-        }
+        self._columns = TableColumns() if snapshot.foreign else snapshot.columns
+        wanted = self._files.wanted(known, self._fit)
         added = [each for path, each in wanted.items() if path not in known]
         removed = [
             each
             for path, each in snapshot.files.items()
             if path not in wanted or each.get("deletionVector")
         ]
-        columns = self._columns(added, TableColumns() if snapshot.foreign else snapshot.columns)
+        kept = [snapshot.files[path] for path in wanted if path in known]
+        columns = self._bounded(added, kept, self._columns)
         text = columns.text or snapshot.columns.text
         is_new = snapshot.version < 0
-        is_open = FEATURE not in snapshot.features and not is_new
+        is_older = FEATURE not in snapshot.features or snapshot.columns.bounded is None
+        is_open = is_older and not is_new
         if not (added or removed or is_open or snapshot.foreign):
             return []
         self._warn(snapshot, removed)
@@ -133,7 +106,7 @@ class _Table:
         actions: list[Mapping[str, Any]] = [self._information(wanted, added, removed, moved)]
         if columns != snapshot.columns or is_open or snapshot.foreign:
             actions.append({"protocol": _protocol(text)})
-            actions.append({"metaData": self._metadata(text, columns.apart)})
+            actions.append({"metaData": self._metadata(text, columns)})
         actions.append({"txn": self._transaction()})
         # Removals first: a path in both is in the table in the end.
         actions += [self._removal(each, moved) for each in removed]
@@ -155,78 +128,42 @@ class _Table:
     def _unchanged(self, added: Sequence[CopiedSegment], snapshot: Snapshot) -> AbstractSet[str]:
         """Return the ids of files that are added again and that the table has already."""
         there = {path for path, each in snapshot.files.items() if not each.get("deletionVector")}
-        return {each.id.hex for each in added if self._path(each) in there}
+        return {each.id.hex for each in added if self._files.path(each) in there}
 
-    # --- what it should hold ---
+    def _fit(self, footer: Footer) -> None:
+        """Widen the table's columns to those of a file; InvalidError if they do not fit."""
+        text = schema_text(table_schema([_value_columns(footer)]))
+        about = {"topic": self._topic.name, "folder": f"{self.folder}/{FOLDER}"}
+        self._columns = self._columns.widened(text, **about)
 
-    def _run(self, place: UserPartition, known: Container[str]) -> list[CopiedSegment]:
-        """Return adjacent finished copies in the table's folder.
+    def _bounded(
+        self,
+        added: Sequence[CopiedSegment],
+        kept: Sequence[Mapping[str, Any]],
+        columns: TableColumns,
+    ) -> TableColumns:
+        """Return the columns, with which of them have bounds in all files."""
+        known = () if columns.bounded is not None else kept
+        texts = [each.get("stats") or _NO_STATISTICS for each in known]
+        texts += [self._statistics(each) for each in added]
+        return columns.within_bounds(bounded_columns(each) for each in texts)
 
-        Files that are not in `known` are checked for existence.
-        """
-        if self._catalogue.deletion(place) is not None:
-            return []
-        found: list[CopiedSegment] = []
-        for segment in self._catalogue.current(place):
-            if not self._is_here(segment):
-                continue
-            if found and segment.end <= found[-1].end:
-                continue  # Another copy of records that are covered already.
-            if found and segment.start != found[-1].end:
-                _logger.warning("%s does not follow the copies before it", segment.location)
-                break
-            if self._path(segment) not in known and self._footer(segment) is None:
-                _logger.warning(
-                    "%s is missing or damaged, it is not in the Delta table, nor is what follows; "
-                    "restore it from a copy of the store, or tier again if the log has its records",
-                    segment.location,
-                )
-                self.lost.append(segment)
-                break
-            found.append(segment)
-        return found
-
-    def _is_here(self, segment: CopiedSegment) -> bool:
-        return segment.store == self._store.url and segment.name.startswith(f"{self.folder}/")
-
-    def _path(self, segment: CopiedSegment) -> str:
-        return segment.name.removeprefix(f"{self.folder}/")
-
-    def _footer(self, segment: CopiedSegment) -> Footer | None:
-        if segment.name not in self._footers:
-            self._footers[segment.name] = Footer.of(self._store, segment.name, segment.size_bytes)
-        return self._footers[segment.name]
-
-    def _columns(self, added: Sequence[CopiedSegment], known: TableColumns) -> TableColumns:
-        """Return the columns of the table, including those of these files."""
-        batches: list[pa.Schema] = []
-        others: dict[pa.Schema, None] = {}
-        for segment in added:
-            footer = self._footer(segment)
-            assert footer is not None
-            if footer.kind is ValueKind.BATCH:
-                batches.append(_value_columns(footer))
-            else:
-                others[_value_columns(footer)] = None
-        for schema in _together(batches) if batches else [table_schema([each]) for each in others]:
-            known = known.widened(
-                schema_text(schema), topic=self._topic.name, folder=f"{self.folder}/{FOLDER}"
-            )
-        return known
+    def _statistics(self, segment: CopiedSegment) -> str:
+        if segment.name not in self._texts:
+            self._texts[segment.name] = statistics_text(self._files.footer(segment))
+        return self._texts[segment.name]
 
     # --- actions ---
 
     def _addition(self, segment: CopiedSegment, moved: AbstractSet[str]) -> Mapping[str, Any]:
-        footer = self._footer(segment)
-        assert footer is not None
         return {
             "add": {
-                "path": encoded_path(self._path(segment)),
+                "path": encoded_path(self._files.path(segment)),
                 "partitionValues": {},
                 "size": segment.size_bytes,
                 "modificationTime": segment.changed_at_us // 1000,
                 "dataChange": segment.id.hex not in moved,
-                "stats": statistics_text(footer),
+                "stats": self._statistics(segment),
                 "tags": {
                     "strandline.partition": str(segment.place.partition),
                     "strandline.start": str(segment.start),
@@ -250,12 +187,11 @@ class _Table:
         return {"remove": removal}
 
     def _transaction(self) -> Mapping[str, Any]:
-        parts = self._catalogue.health().partitions
-        steps = sum(parts[number].applied for number in self._numbers() if number in parts)
+        catalogue = self._files.catalogue
+        parts = catalogue.health().partitions
+        numbers = {catalogue.partition_of(place) for place in self._files.places}
+        steps = sum(parts[number].applied for number in numbers if number in parts)
         return {"appId": self._application, "version": steps, "lastUpdated": self._now_ms()}
-
-    def _numbers(self) -> set[int]:
-        return {self._catalogue.partition_of(place) for place in self._places}
 
     def _information(
         self,
@@ -265,15 +201,11 @@ class _Table:
         moved: AbstractSet[str],
     ) -> Mapping[str, Any]:
         """Return the commit's author, and the range of each partition after it."""
-        spans: dict[str, dict[str, int]] = {}
-        for segment in wanted.values():
-            span = spans.setdefault(str(segment.place.partition), {"start": segment.start})
-            span |= {"end": segment.end, "epoch": segment.epochs[-1][0]}
         about = {
             "log_id": str(self._log_id),
             "topic": self._topic.name,
             "topic_id": str(self._topic.id),
-            "partitions": spans,
+            "partitions": spans(wanted.values()),
         }
         is_new = any(each.id.hex not in moved for each in added)
         operation = "WRITE" if is_new else "OPTIMIZE" if added else "DELETE"
@@ -291,14 +223,14 @@ class _Table:
             }
         }
 
-    def _metadata(self, text: str, apart: AbstractSet[str]) -> Mapping[str, Any]:
+    def _metadata(self, text: str, columns: TableColumns) -> Mapping[str, Any]:
         return {
             "id": str(self._topic.id),
             "name": self._topic.name,
             "format": {"provider": "parquet", "options": {}},
             "schemaString": text,
             "partitionColumns": [],
-            "configuration": {APART: " ".join(sorted(apart))} if apart else {},
+            "configuration": columns.properties,
             "createdTime": self._now_ms(),
         }
 
@@ -317,15 +249,6 @@ def _protocol(text: str) -> Mapping[str, Any]:
         protocol["readerFeatures"] = ["timestampNtz"]
         protocol["writerFeatures"] = [FEATURE, "timestampNtz"]
     return protocol
-
-
-def _together(batches: Sequence[pa.Schema]) -> list[pa.Schema]:
-    """Return the columns of a table over all of these, or of each if they do not go together."""
-    try:
-        return [table_schema(batches)]
-    except InvalidError:
-        # One after the other, as in runs of their own: what is wrong has a name then.
-        return [table_schema([each]) for each in batches]
 
 
 def _value_columns(footer: Footer) -> pa.Schema:

@@ -2,8 +2,8 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, replace
+from typing import Any, Final, Self
 
 import msgspec
 import pyarrow as pa
@@ -15,6 +15,8 @@ from strandline.values import InvalidError
 
 APART: Final = "strandline.apart"
 """The table property that lists the paths of fields that are not columns."""
+BOUNDED: Final = "delta.dataSkippingStatsColumns"
+"""The table property that lists the columns by whose statistics readers may skip files."""
 _PRIMITIVE: Final = {
     pa.bool_(): "boolean",
     pa.int8(): "byte",
@@ -109,6 +111,39 @@ class TableColumns:
     text: str | None = None
     #: Payload fields that were declared with incompatible types.
     apart: frozenset[str] = frozenset()
+    #: The columns with bounds in all files; None if unknown.
+    bounded: frozenset[str] | None = None
+
+    @classmethod
+    def of(cls, metadata: Mapping[str, Any]) -> Self:
+        """Return the columns in the action `metaData`."""
+        properties = dict(metadata.get("configuration") or {})  # Pairs in a checkpoint.
+        apart = frozenset(properties.get(APART, "").split())
+        bounded = properties.get(BOUNDED)
+        known = None if bounded is None else frozenset(bounded.split(",")) - {"", FIELDS}
+        return cls(metadata["schemaString"], apart, known)
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """The properties of a table with these columns.
+
+        Payload fields are listed together: polars wants all fields of a struct, or none.
+        """
+        fields = [] if self.text is None else msgspec.json.decode(self.text)["fields"]
+        bounded = {*(self.bounded or ()), *(FIELDS for each in fields if each["name"] == FIELDS)}
+        found = {APART: " ".join(sorted(self.apart))} if self.apart else {}
+        return found | {BOUNDED: ",".join(sorted(bounded))}
+
+    def within_bounds(self, files: Iterable[frozenset[str]]) -> Self:
+        """Return the same after files with bounds of these columns were added.
+
+        A column that has no bounds in one file is not listed: for delta-rs, which takes
+        missing bounds for null, the file would hold no row that a filter selects.
+        """
+        known = self.bounded
+        for each in files:
+            known = each if known is None else known & each
+        return replace(self, bounded=known or frozenset())
 
     def widened(self, now: str, **about: object) -> "TableColumns":
         """Return the columns of both; where both have one, with its current type, widened.
@@ -135,7 +170,7 @@ class TableColumns:
         fields = list(known.values())
         _check_names(fields, about)
         text = msgspec.json.encode({"type": "struct", "fields": fields}).decode()
-        return TableColumns(text, frozenset(apart))
+        return TableColumns(text, frozenset(apart), self.bounded)
 
 
 def _widened(earlier: Any, now: Any, about: Mapping[str, object]) -> Any:

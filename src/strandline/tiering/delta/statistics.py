@@ -1,5 +1,6 @@
 """A Delta table's statistics of an object, which let readers skip it."""
 
+import re
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final
@@ -10,6 +11,7 @@ import pyarrow as pa
 from strandline.tiering.footer import ColumnStatistics, Footer
 
 _TEXT_MAX: Final = 64
+_PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)
 _TIME_MAX: Final = datetime.max.replace(tzinfo=UTC) - _MILLISECOND
@@ -32,6 +34,15 @@ def statistics_text(footer: Footer) -> str:
             _within(low, path)[path[-1]], _within(high, path)[path[-1]] = bounds
     found = {"numRecords": footer.rows, "minValues": low, "maxValues": high, "nullCount": nulls}
     return msgspec.json.encode(found).decode()
+
+
+def bounded_columns(statistics: str) -> frozenset[str]:
+    """Return the columns that have bounds in the statistics of a file, without structs."""
+    found = msgspec.json.decode(statistics)["minValues"].items()
+    # Other names would need quotes in a property.
+    return frozenset(
+        name for name, low in found if not isinstance(low, dict) and _PLAIN.fullmatch(name)
+    )
 
 
 def _within(values: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any]:

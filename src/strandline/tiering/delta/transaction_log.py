@@ -16,7 +16,7 @@ import msgspec
 import pyarrow as pa
 
 from strandline.tiering.arrow_parts import parquet
-from strandline.tiering.delta.schema import APART, TableColumns
+from strandline.tiering.delta.schema import TableColumns
 from strandline.tiering.object_store import ObjectStore
 from strandline.values import CorruptError, InvalidError
 
@@ -72,10 +72,7 @@ class Snapshot:
         elif removed := action.get("remove"):
             self.files.pop(unquote(removed["path"]), None)
         elif metadata := action.get("metaData"):
-            # In a checkpoint these are pairs.
-            properties = dict(metadata.get("configuration") or {})
-            apart = frozenset(properties.get(APART, "").split())
-            self.columns = TableColumns(metadata["schemaString"], apart)
+            self.columns = TableColumns.of(metadata)
         elif protocol := action.get("protocol"):
             self.features = frozenset(protocol.get("writerFeatures") or ())
         elif transaction := action.get("txn"):
