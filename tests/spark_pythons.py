@@ -146,9 +146,12 @@ class Server:
 
     def _fork(self, selector: selectors.BaseSelector) -> None:
         asker, _ = self._listening.accept()
-        length, fds, _, _ = socket.recv_fds(asker, 4, 3)
-        with asker.makefile("rb") as reader:
-            request = json.loads(reader.read(int.from_bytes(length, "big")))
+        request, fds = _request(asker)
+        if request is None:
+            asker.close()
+            for fd in fds:
+                os.close(fd)
+            return
         pid = os.fork()
         with contextlib.suppress(ProcessLookupError):
             os.setpgid(pid, pid)
@@ -175,6 +178,19 @@ class Server:
                 selector.unregister(asker)
             with contextlib.suppress(OSError), asker:
                 asker.sendall(b"%d" % (code if code >= 0 else 128 - code))
+
+
+def _request(asker: socket.socket) -> tuple[dict[str, Any] | None, list[int]]:
+    """Return what is asked for; None if the program was killed before it had sent all of it."""
+    fds: list[int] = []
+    try:
+        length, fds, _, _ = socket.recv_fds(asker, 4, 3)
+        with asker.makefile("rb") as reader:
+            text = reader.read(int.from_bytes(length, "big"))
+    except ConnectionError:
+        return None, fds
+    is_whole = len(length) == 4 and len(fds) == 3 and len(text) == int.from_bytes(length, "big")
+    return (json.loads(text) if is_whole else None), fds
 
 
 def _live(request: dict[str, Any], fds: list[int]) -> None:

@@ -39,10 +39,20 @@ def check(url: str, versions: int, where: str) -> None:
     """Raise WrongRowsError unless the log holds each row of these batches once."""
     with open_sink_log(url) as log:
         found = Counter(_numbers(log))
+        left = _unnamed(log, url)
     wanted = Counter(n for version in range(versions) for n in numbers_of(version))
     if found != wanted:
         lost, twice = sorted((wanted - found).elements()), sorted((found - wanted).elements())
         raise WrongRowsError(f"{where}: lost {lost[:5]}, too many {twice[:5]}")
+    if left:
+        raise WrongRowsError(f"{where}: {left} have rows and are no segments")
+
+
+def _unnamed(log: Log, url: str) -> list[str]:
+    """Return the files of segments with rows that no manifest names: they would stay for ever."""
+    named = {each.location for number in range(PARTITIONS) for each in log.segments(TOPIC, number)}
+    found = Path(url.partition(":")[2]).glob("**/*.segment")
+    return [str(each) for each in found if str(each) not in named and b'{"n"' in each.read_bytes()]
 
 
 def _numbers(log: Log) -> list[int]:

@@ -193,11 +193,11 @@ def check_names_are_names(spark: SparkSession, log: Any, url: str, folder: Path)
             jobs.backfill(spark, missing, url, "rows", checkpoint=folder / "four", **options)
 
 
-def test_quotes_in_csv_are_read_as_other_programs_write_them(
+def test_quoted_texts_in_csv_are_read_as_other_programs_write_them(
     spark: SparkSession, log: Any, url: str, tmp_path: Path
 ) -> None:
     log.create_topic("rows")
-    names = ['a "b", c', "ends with \\"]
+    names = ['a "b", c', "ends with \\", "two\nlines, and\n\na fourth"]
     with (tmp_path / "good.csv").open("w", newline="") as file:
         writing = csv_writer(file)
         writing.writerow(("zip", "name"))

@@ -1,10 +1,12 @@
 """A Python from the server is to Spark as one that it starts itself."""
 
+import contextlib
 import os
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -49,6 +51,18 @@ def test_it_ends_with_the_process_that_spark_has_started(program: str) -> None:
 
         assert process.stdout is not None
         assert process.stdout.read() == b"", "no process holds its output any more"
+
+
+def test_it_forks_on_when_a_program_was_killed_while_it_asked(program: str) -> None:
+    for sent in (b"", (1000).to_bytes(4, "big"), (1000).to_bytes(4, "big") + b"{"):
+        with socket.socket(socket.AF_UNIX) as asker, contextlib.chdir(Path(program).parent):
+            asker.connect("pythons")
+            if sent:
+                socket.send_fds(asker, [sent], [0, 1, 2])
+
+    with started(program) as process:
+        assert process.stdin is not None
+        process.stdin.close()
 
 
 def test_what_is_no_work_of_spark_runs_plainly(program: str) -> None:

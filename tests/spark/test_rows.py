@@ -114,7 +114,7 @@ def test_topics_of_different_kinds_are_read_apart(log: sl.Log, url: str) -> None
     log.create_topic("a")
     log.create_topic("b", value_kind=sl.ValueKind.BYTES)
 
-    with pytest.raises(sl.InvalidError, match="read them apart"):
+    with pytest.raises(sl.InvalidError, match="read them separately"):
         rows(url, subscribe="a,b")
 
 

@@ -63,7 +63,7 @@ def test_the_end_is_frozen_before_the_start_is_requested(trimmed: sl.Log, url: s
 
 @pytest.mark.slow
 @pytest.mark.parametrize("given", [{}, {"groupId": "g"}, {"failOnDataLoss": False}], ids=str)
-def test_a_query_that_has_caught_up_goes_on(
+def test_a_query_that_has_caught_up_continues(
     trimmed: sl.Log, url: str, given: dict[str, Any]
 ) -> None:
     query = Query(url, subscribe="t", startingOffsets="earliest", **given)

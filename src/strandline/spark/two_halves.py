@@ -20,10 +20,10 @@ from strandline.log import Log
 from strandline.opening import open_log
 from strandline.spark.file_paths import literal_path
 from strandline.spark.file_systems import has_file_system
+from strandline.spark.garbage_collection import collector_paused
 from strandline.spark.source.places import SourcePartition
 from strandline.spark.source.reading import SourceRead, places_of, reading_of
 from strandline.spark.source.rows import METADATA
-from strandline.spark.unhurried import unhurried
 from strandline.tiering import CopiedSegment, open_store
 from strandline.tiering.arrow_parts import parquet
 from strandline.tiering.cold_segments import ColdSegments
@@ -78,7 +78,7 @@ class _Cut:
         }
 
 
-@unhurried()
+@collector_paused()
 def _cut_now(reading: SourceRead, reaches: Callable[[str], bool]) -> _Cut:
     with open_log(reading.url, mode=Mode.READ) as log:
         return _cut_of(log, reading, reaches)

@@ -28,8 +28,8 @@ InputFormat = Literal["parquet", "csv", "json"]
 _OPTIONS: Final[dict[str, dict[str, Any]]] = {
     "parquet": {},
     # Types are not guessed: 007 stays a text.
-    # A quote in a text is doubled, as most other programs write it.
-    "csv": {"header": "true", "enforceSchema": "false", "escape": '"'},
+    # A quote in a text is doubled, and a line may end in a text, as other programs write them.
+    "csv": {"header": "true", "enforceSchema": "false", "escape": '"', "multiLine": "true"},
     "json": {},
 }
 _BATCH_FILES: Final = 16
@@ -163,7 +163,8 @@ def _schema(
 ) -> Any:
     from pyspark.errors import AnalysisException, ParseException  # noqa: PLC0415 # An extra.
 
-    reader = spark.read.format(file_format).options(**options)
+    # With multiLine Spark takes names for patterns here; a header is one line.
+    reader = spark.read.format(file_format).options(**options | {"multiLine": "false"})
     try:
         return (reader.schema(given) if given else reader).load(path).schema
     except ParseException as error:

@@ -16,7 +16,9 @@ from strandline.tiering import CopiedSegment, SegmentCatalogue, TierReport, open
 from strandline.tiering.compacting import GRACE_S
 from strandline.tiering.copying import PIECE_RECORDS
 from strandline.tiering.object_store import store_of
-from strandline.tiering.segment import UserPartition, partition_of
+from strandline.tiering.removal import topic_places
+from strandline.tiering.segment import UserPartition
+from strandline.tiering.tables import Tables
 from strandline.tiering.tiering_run import CopyRun, TieringRun
 from strandline.values import Mode
 from strandline.values.arguments import check_flag, check_limit, check_whole
@@ -50,6 +52,7 @@ def tier(
     piece_records: int = PIECE_RECORDS,
     include_open: bool = False,
     delta: bool = False,
+    iceberg: str | None = None,
     compact_bytes: int | None = None,
     grace_s: int = GRACE_S,
     progress: Progress | None = None,
@@ -60,7 +63,7 @@ def tier(
     readers may run concurrently, and the next run continues one that was killed.
     """
     piece_records = check_whole("piece_records", piece_records, 1)
-    include_open, delta = check_flag("include_open", include_open), check_flag("delta", delta)
+    include_open, tables = check_flag("include_open", include_open), Tables.of(delta, iceberg)
     local_age_s = check_limit("local_age_s", local_age_s)
     local_bytes = check_limit("local_bytes", local_bytes)
     compact_bytes = check_limit("compact_bytes", compact_bytes)
@@ -71,10 +74,9 @@ def tier(
         log = opened.enter_context(open_log(located, mode=Mode.WRITE))
         # Before the tasks: opening the catalogue creates its topic.
         found = log.topic(topic, tenant=tenant)
+        tables.check_place(objects, found)
         catalogue = opened.enter_context(SegmentCatalogue(log))
-        count = log.describe_topic(found).settings.partitions
-        places = [partition_of(found, number) for number in range(count)]
-        catalogue.follow(places)
+        places = topic_places(log, catalogue, found)
         first = TieringRun(log, objects, catalogue, None, SystemClock())
         first.settle(places)
         runs = [
@@ -87,8 +89,8 @@ def tier(
     done = run_each(spark, runs, work, size=lambda each: each.copied_records, progress=progress)
     if compact_bytes is not None:
         done += _compacted(spark, located, store, places, compact_bytes)
-    with _begun(located, store, places) as run:
-        run.publish(places, is_wanted=delta)
+    with _begun(located, store, places) as publishing:
+        publishing.publish(places, tables)
     if local_age_s is not None or local_bytes is not None:
         letting_go = partial(_evicted, located, store, local_age_s, local_bytes)
         done += run_each(spark, places, letting_go, size=lambda _: 0)
@@ -96,6 +98,7 @@ def tier(
         run.remove_merged(places, grace_s)
     for each in (*done, run.report):
         total = total.with_added(each)
+    publishing.check_tables()
     return TierJobReport(total, watch.seconds())
 
 

@@ -1,4 +1,4 @@
-"""Where staged rows and recorded batches lie: a directory of the log's own, one part for each app.
+"""Staged rows and recorded batches in a directory of the log, with a folder for each app.
 
 A log `file:<path>` has them in `<path>/staging`, beside its topics; a log `sqlite:<path>`
 in `<path>-staging`. See design 0051.
@@ -29,7 +29,7 @@ _DIGEST_BYTES: Final = 16
 
 
 def folder_name(app: str) -> str:
-    """Return what the folder of an app is called, whatever characters are in its id."""
+    """Return the name of the folder of an app, whose id may have any characters."""
     return hashlib.blake2b(app.encode(), digest_size=_DIGEST_BYTES).hexdigest()
 
 
@@ -48,7 +48,7 @@ class AppFolder:
         self.path: Final = os.path.join(root, folder_name(app))
 
     def make(self) -> None:
-        """Make the directory, durably, if it is missing."""
+        """Create the directory, durably, if it is missing."""
         if self.io.exists(self.path_of(NAME)):
             return
         for path in (self._root, self.path):
@@ -112,7 +112,7 @@ class AppFolder:
         return _DiskFile(self, name)
 
     def store(self, name: str, body: msgspec.Struct) -> None:
-        """Put `body` in place of a file, durably and whole."""
+        """Replace a file by `body`, durably and atomically."""
         self._replace(name, encoded(body))
 
     def store_new(self, name: str, body: msgspec.Struct) -> bool:
@@ -139,7 +139,7 @@ class AppFolder:
             self.io.close(fd)
 
     def read_last(self, name: str, offset: int, length: int) -> bytes:
-        """As `read`; the system has the memory back that it holds this part in."""
+        """As `read`; the part is dropped from the page cache afterwards."""
         fd = self.io.open(self.path_of(name), "read")
         try:
             content = self.io.pread(fd, length, offset)
@@ -149,7 +149,7 @@ class AppFolder:
             self.io.close(fd)
 
     def extend(self, name: str, before: bytes, added: bytes) -> None:
-        """Make the file hold `before`, which it does already, and then `added`, durably."""
+        """Append `added`, durably, to a file whose content is `before`."""
         is_new = not before and not self.io.exists(self.path_of(name))
         fd = self.io.open(self.path_of(name), "create")
         try:
@@ -174,12 +174,12 @@ class AppFolder:
             self.io.unlink(self.path_of(name))
 
     def remove_all(self) -> None:
-        """Remove everything, of an app that never comes back. The lock is held."""
+        """Remove everything of an app whose id is not used again. The lock is held."""
         for name in self.names():
             if name != LOCK:
                 self.remove(name)
         self.remove(LOCK)
-        # Another process may wait for the lock by now.
+        # Another process that waits for the lock may have created its file again.
         with contextlib.suppress(OSError):
             self.io.rmdir(self.path)
 
@@ -230,7 +230,7 @@ def app_folders(
             fd = files.open(os.path.join(root, name, NAME), "read")
             app = files.pread(fd, files.size(fd), 0).decode()
         except (FileNotFoundError, NotADirectoryError):
-            continue  # Just being made, or removed.
+            continue  # It is just being created or removed.
         finally:
             if fd is not None:
                 files.close(fd)

@@ -33,7 +33,7 @@ class StagedPiece(msgspec.Struct, frozen=True, array_like=True):
     length: int
     rows: int
     crc: int
-    #: How large the records count, of a message in a file that may become a segment; or None.
+    #: The size of the records, for a message in a file that may become a segment; else None.
     size_bytes: int | None = None
 
     @property
@@ -197,7 +197,7 @@ class Intents:
         return found
 
     def _check_still_kept(self, intent: Intent) -> None:
-        """Undo it if other processes have recorded, finished and removed it since `find`."""
+        """Remove the intent if the batch was recorded, finished and removed since `find`."""
         try:
             self._check_kept(intent.version)
         except InvalidError:

@@ -1,4 +1,4 @@
-"""Rows of jobs that were written for Kafka, made into rows of events.
+"""Converts rows of jobs that were written for Kafka into rows of events.
 
 `key`, `value` and `headers` as Spark's Kafka sink takes them, and as `valueFormat=kafka` gives
 them: the value is the payload, and the header `kind` is the kind.
@@ -23,7 +23,7 @@ def is_kafka(names: Sequence[str]) -> bool:
 
 
 def event_rows(batch: pa.RecordBatch, kind: str | None) -> pa.RecordBatch:
-    """Return the rows as events; `kind` is that of rows without such a header."""
+    """Return the rows as events; `kind` is the kind of rows without the header."""
     names, count = batch.schema.names, batch.num_rows
     keys = batch.column("key") if "key" in names else pa.nulls(count, pa.string())
     kinds: list[str | None] = [kind] * count

@@ -1,7 +1,7 @@
 """Staged rows and recorded batches in an object store, for logs without a disk that tasks share.
 
-Objects are put whole, and an intent only where there is none: that is what decides between two
-processes that commit one batch. There is no lock. See design 0126.
+Objects are written whole, and an intent only if there is none: this conditional write decides
+between two processes that commit the same batch. There is no lock. See design 0126.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from strandline.spark.sink.stored_body import decoded, encoded
 from strandline.tiering.delta.transaction_log import CommitStore
 
 _STAGED: Final = re.compile(r"batch-\d+-([0-9a-f-]{36})\.arrow")
-#: Of a UUIDv7: its first bits are milliseconds.
+#: The first 48 bits of a UUIDv7 are milliseconds.
 _TIME_SHIFT: Final = 80
 
 
@@ -44,7 +44,7 @@ class ObjectFolder:
         self._kept: tuple[str, bytes] | None = None
 
     def make(self) -> None:
-        """Store which app this is, if nothing is stored."""
+        """Store the id of the app, if nothing is stored."""
         if not self.exists():
             self.store_new(NAME, _AppName(self.app, self.clock.now_us()))
 
@@ -57,7 +57,7 @@ class ObjectFolder:
         return f"{self._store.url.rstrip('/')}/{self._name(name)}"
 
     def path_for_store(self, name: str) -> None:
-        """Return that there is no such file."""
+        """Return None: the log's store does not read objects."""
 
     def names(self) -> Sequence[str]:
         """Return the names of all objects."""
@@ -65,7 +65,7 @@ class ObjectFolder:
 
     @contextlib.contextmanager
     def locked(self, timeout_s: float = 0.0) -> Iterator[None]:  # noqa: ARG002 # Nothing waits.
-        """Others may do the same at the same time: whatever is done here comes to the same."""
+        """Lock nothing: each step has the same result if several processes do it at once."""
         yield
 
     def new_file(self, name: str) -> "_NewObject":
@@ -74,7 +74,7 @@ class ObjectFolder:
         return _NewObject(self, name)
 
     def store(self, name: str, body: msgspec.Struct) -> None:
-        """Put `body` in place of an object."""
+        """Replace an object by `body`."""
         self.put(name, encoded(body))
 
     def store_new(self, name: str, body: msgspec.Struct) -> bool:
@@ -87,7 +87,7 @@ class ObjectFolder:
         return None if stored is None else decoded(stored, shape, self.path_of(name))
 
     def put(self, name: str, content: bytes) -> None:
-        """Put an object as it is."""
+        """Write an object."""
         self._store.put(self._name(name), content)
 
     def read(self, name: str, offset: int = 0, length: int | None = None) -> bytes:
@@ -105,11 +105,11 @@ class ObjectFolder:
         return self.read(name, offset, length)
 
     def extend(self, name: str, before: bytes, added: bytes) -> None:
-        """Make the object hold `before` and then `added`."""
+        """Replace the object by `before` and then `added`."""
         self.put(name, before + added)
 
     def age_s(self, name: str) -> float:
-        """Return how long ago an object was made; 0 where that is unknown."""
+        """Return how long ago an object was created; 0 if that is unknown."""
         now_s = self.clock.now_us() / 1e6
         staged = _STAGED.fullmatch(name)
         if staged is not None:
@@ -122,7 +122,7 @@ class ObjectFolder:
         self._store.delete(self._name(name))
 
     def remove_all(self) -> None:
-        """Remove everything; the name last, by which the rest is found."""
+        """Remove everything; last the object with the app's id, by which the rest is found."""
         for name in self.names():
             if name != NAME:
                 self.remove(name)
@@ -133,7 +133,7 @@ class ObjectFolder:
 
 
 class _NewObject:
-    """Implements StagedFile: gathered in memory, and put as a whole."""
+    """Implements StagedFile: buffered in memory, and written as a whole."""
 
     def __init__(self, folder: ObjectFolder, name: str) -> None:
         self._folder = folder
@@ -158,6 +158,6 @@ def object_folders(
     for each in store.list(root):
         if each.endswith(f"/{NAME}"):
             stored = store.get(each)
-            if stored is not None:  # None where it was removed since.
+            if stored is not None:  # None if it was removed since.
                 app = decoded(stored, _AppName, each).app
                 yield ObjectFolder(store, root, app, clock=clock)

@@ -1,4 +1,4 @@
-"""What the sink needs of the place where its rows are staged and its batches recorded.
+"""The interface of the place where rows are staged and batches recorded.
 
 Two implementations: `AppFolder` in a directory that every task sees, `ObjectFolder` in an
 object store. See designs 0051 and 0126.
@@ -25,7 +25,7 @@ class StagedFile(Protocol):
         """Make it durable under its name; nothing is written to it after that."""
 
     def discard(self) -> None:
-        """Give it up, finished or not, and leave nothing behind."""
+        """Remove the file, finished or not."""
 
 
 class StagingFolder(Protocol):
@@ -37,14 +37,14 @@ class StagingFolder(Protocol):
 
     @property
     def clock(self) -> Clock:
-        """Gives times and fresh ids."""
+        """The source of times and fresh ids."""
 
     @property
     def is_exclusive(self) -> bool:
         """Whether no other process can be inside `locked` at the same time."""
 
     def make(self) -> None:
-        """Make it, durably, if it is missing."""
+        """Create it, durably, if it is missing."""
 
     def exists(self) -> bool:
         """Whether anything was ever staged here."""
@@ -65,7 +65,7 @@ class StagingFolder(Protocol):
         """Return a file to be filled."""
 
     def store(self, name: str, body: msgspec.Struct) -> None:
-        """Put `body` in place of a file, durably and whole."""
+        """Replace a file by `body`, durably and atomically."""
 
     def store_new(self, name: str, body: msgspec.Struct) -> bool:
         """As `store`, unless there is such a file; False then."""
@@ -77,10 +77,10 @@ class StagingFolder(Protocol):
         """Return a part of a file, or all of it; FileNotFoundError if there is none."""
 
     def read_last(self, name: str, offset: int, length: int) -> bytes:
-        """As `read`, of a part of a finished file that is hardly read again."""
+        """As `read`, for a part of a finished file that will hardly be read again."""
 
     def extend(self, name: str, before: bytes, added: bytes) -> None:
-        """Make the file hold `before`, which it does already, and then `added`, durably."""
+        """Append `added`, durably, to a file whose content is `before`."""
 
     def age_s(self, name: str) -> float:
         """Return how long ago the file was last changed; 0 if there is none."""
@@ -89,4 +89,4 @@ class StagingFolder(Protocol):
         """Remove a file, if it is still there."""
 
     def remove_all(self) -> None:
-        """Remove everything, of an app that never comes back. The lock is held."""
+        """Remove everything of an app whose id is not used again. The lock is held."""

@@ -1,4 +1,4 @@
-"""Rows of a recorded batch on their way into the log, once each, whatever was done before."""
+"""Appends the rows of a recorded batch, each once, also after any interruption."""
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from strandline.log import EventRows, Log, Value
 from strandline.log.columns import EVENT_SCHEMA
-from strandline.log.staged import StagedRows, take_in
+from strandline.log.staged import StagedRows, leave, take_in
 from strandline.spark.sink.intents import (
     Chunk,
     Intent,
@@ -36,15 +36,15 @@ from strandline.values import (
     ValueKind,
 )
 
-#: Chunks of so much together become durable at a time.
+#: The size of the chunks that are made durable together.
 GROUP_BYTES: Final = 64 * 1024 * 1024
-#: Smaller files are copied: a log has no more segments for them.
+#: Smaller files are copied, so that a log does not get many small segments.
 SEGMENT_BYTES_MIN: Final = 16 * 1024 * 1024
 
-#: Half of what a log promises: clocks differ.
+#: Half of what a log guarantees, since clocks differ.
 _KEYS_SURE: Final = IDEMPOTENCY_KEYS_KEPT // 2
 _AGE_SURE_US: Final = IDENTITY_AGE_S * 1_000_000 // 2
-#: So long after a step without a lock it is taken for granted that no other process went on.
+#: Without a lock: for so long after a step no other process is assumed to have continued.
 _TRUST_S: Final = 5.0
 
 #: How tasks stage events: as the columns of a frame.
@@ -65,10 +65,10 @@ class _Rows:
 
 
 def roll_forward(log: Log, folder: StagingFolder, intent: Intent, *, is_new: bool) -> None:
-    """Append what is missing of a recorded batch, and say that it is finished.
+    """Append what is missing of a recorded batch, and mark it as finished.
 
-    `is_new` of one that this process has recorded just now. Several chunks become durable at a
-    time, and any of those without a line of progress may be in the log. See design 0051.
+    `is_new` if this process has just recorded it. Several chunks become durable together, and
+    any chunk without a line of progress may be in the log. See design 0051.
     """
     progress = Progress(folder, intent.version)
     rolling = _Rolling(log, folder, intent, progress, is_new=is_new)
@@ -82,7 +82,7 @@ def roll_forward(log: Log, folder: StagingFolder, intent: Intent, *, is_new: boo
 
 
 def _groups(intent: Intent, first: int) -> Iterator[list[list[int]]]:
-    """Yield the runs of chunks from `first` on, so many as become durable at a time."""
+    """Yield the runs of chunks from `first` on, in groups that become durable together."""
     group: list[list[int]] = []
     size = 0
     for run in _runs(intent, first):
@@ -96,7 +96,7 @@ def _groups(intent: Intent, first: int) -> Iterator[list[list[int]]]:
 
 
 def _runs(intent: Intent, first: int) -> Iterator[list[int]]:
-    """Yield the chunks from `first` on: those of a file that may become a segment together."""
+    """Yield the chunks from `first` on; those of a file that may become a segment are one run."""
     run: list[int] = []
     for index in range(first, len(intent.chunks)):
         if run and _file(intent, index) != _file(intent, run[-1]):
@@ -111,7 +111,7 @@ def _runs(intent: Intent, first: int) -> Iterator[list[int]]:
 
 
 def _file(intent: Intent, index: int) -> int | None:
-    """Return which file that may become a segment has a chunk."""
+    """Return the number of the chunk's file if that may become a segment; else None."""
     chunk = intent.chunks[index]
     return chunk.pieces[0].file if chunk.is_laid_out else None
 
@@ -139,22 +139,22 @@ class _Rolling:
             for topic in _kept(log, self._topics)
         }
         self._level = Durability.parse(intent.durability)
-        #: When it was known last that nothing of what is left can be in the log.
+        #: The last time at which none of the remaining chunks could be in the log.
         self._since_us = progress.steps[-1].at_us if progress.steps else intent.recorded_at_us
         self._ends = {intent.chunks[step.finished - 1].place: step.end for step in progress.steps}
-        #: The partitions of which nothing more is in the log.
+        #: The partitions of which no remaining chunk can be in the log.
         self._sure = {chunk.place for chunk in intent.chunks} if is_new else set()
         self._sure_at = folder.clock.monotonic()
 
     def put_run(self, run: Sequence[int]) -> list[int]:
-        """Have these chunks in the log, and return the offset after each."""
+        """Put these chunks into the log, and return the offset after each."""
         return self._take_in(run) or [self.put(index) for index in run]
 
     def _take_in(self, run: Sequence[int]) -> list[int] | None:
-        """Have the log take in the file of these chunks; None, with nothing done, if not.
+        """Make the file of these chunks a segment of the log; None if nothing was done.
 
-        Only where nothing of them can be in the log: the heads of frames are written to the
-        file, which may be a segment of it otherwise.
+        Only if none of them can be in the log: frame heads are written to the file, and
+        otherwise it might be a segment already.
         """
         chunk = self._intent.chunks[run[0]]
         path = self._folder.path_for_store(self._intent.files[chunk.pieces[0].file])
@@ -162,9 +162,13 @@ class _Rolling:
         if (
             path is None
             or topic not in self._kinds
-            or not (chunk.is_laid_out and self._is_sure(chunk))
+            or not chunk.is_laid_out
             or _bytes_of(self._intent, run) < SEGMENT_BYTES_MIN
         ):
+            return None
+        if not self._is_sure(chunk):
+            # Of a try that was killed, the file may have kept a second name in the log.
+            leave(self._log, topic, chunk.partition, path)
             return None
         pieces = [self._intent.chunks[index].pieces[0] for index in run]
         rows = [
@@ -179,11 +183,13 @@ class _Rolling:
         return ends
 
     def put(self, index: int) -> int:
-        """Have a chunk in the log, and return the offset after its last record."""
+        """Put a chunk into the log, and return the offset after its last record."""
         chunk = self._intent.chunks[index]
         topic = self._topics[chunk.topic]
         if topic not in self._kinds:
-            _logger.warning("rows for the topic %s went with it when it was dropped", topic.name)
+            _logger.warning(
+                "rows for the topic %s are left out, because it was dropped", topic.name
+            )
             return 0
         rows = _rows(self._folder, self._intent, chunk, self._kinds[topic])
         step = _Step(self._log, topic, self._intent, index, rows)
@@ -192,7 +198,7 @@ class _Rolling:
         return end
 
     def make_durable(self, group: Iterable[int]) -> None:
-        """Sync what these chunks have filled, once for each partition."""
+        """Sync each partition of these chunks once."""
         if self._level is not Durability.DURABLE:
             return
         for topic, partition in dict.fromkeys(self._intent.chunks[each].place for each in group):
@@ -201,17 +207,17 @@ class _Rolling:
 
     def _is_sure(self, chunk: Chunk) -> bool:
         now = self._folder.clock.monotonic()
-        # Where there is no lock, another process may have taken over from one that stood still.
+        # Without a lock, another process may have continued while this one was suspended.
         if not self._folder.is_exclusive and now - self._sure_at > _TRUST_S:
             self._sure.clear()
         self._sure_at = now
         return chunk.place in self._sure
 
     def _settle(self, step: "_Step", chunk: Chunk) -> int:
-        """Do what `append` does, whether the rows are in the log already or not.
+        """Append the rows unless they are in the log already.
 
-        The log detects it by itself for as long as it keeps the append's identity. After
-        that the rows are looked for among those that came since.
+        The log recognises a repeat as long as it keeps the identity of the append. After that,
+        the rows are searched for among the records that were appended since.
         """
         start = self._ends.get(chunk.place, chunk.start)
         marks = self._log.marks(step.topic, chunk.partition)
@@ -233,7 +239,7 @@ class _Rolling:
         return step.append()
 
     def _is_in_window(self, step: "_Step", marks: Marks, start: int) -> bool:
-        """Whether the log surely knows the append, if there was one."""
+        """Whether the log certainly keeps the identity of the append, if there was one."""
         now_us = self._folder.clock.now_us()
         if marks.low < marks.high:
             (last,) = self._log.read(step.topic, step.chunk.partition, int(marks.high) - 1)
@@ -242,7 +248,7 @@ class _Rolling:
 
 
 def _kept(log: Log, topics: Sequence[Topic]) -> Iterator[Topic]:
-    """Yield the topics that were not dropped since: a record goes with its topic."""
+    """Yield the topics that were not dropped since; rows of the others are left out."""
     for topic in topics:
         if topic in log.topics(tenant=topic.tenant):
             yield topic
@@ -338,7 +344,7 @@ def _content(folder: StagingFolder, intent: Intent, piece: StagedPiece) -> bytes
 
 
 def _ready_events(content: bytes, *, is_message: bool) -> EventRows:
-    """Return the rows of a block, with the message in it that a frame can take as it is."""
+    """Return the rows of a block, with its message if a frame can contain it unchanged."""
     stream = pa.BufferReader(content)
     schema = _EVENT if is_message else pa.ipc.read_schema(stream)
     start = stream.tell()

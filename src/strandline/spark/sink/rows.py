@@ -1,7 +1,6 @@
-"""Rows as Spark has them, made into what a topic stores, and their partitions.
+"""Converts rows of Spark into what a topic stores, and assigns their partitions.
 
-Everything that a log could refuse is refused here, in the task: once a batch is recorded,
-its rows must be taken.
+Everything is checked here, in the task: once a batch is recorded, the log has to accept its rows.
 """
 
 from collections.abc import Iterator, Sequence
@@ -49,12 +48,12 @@ _COLUMNS: Final = {
     ValueKind.BYTES: pa.schema([("key", pa.string()), ("value", pa.binary())]),
 }
 _NEEDED: Final = {ValueKind.EVENT: ("kind",), ValueKind.BYTES: ("value",)}
-#: What the source adds on request, and a log decides by itself.
+#: Columns that the source adds on request, and that a log assigns itself.
 _METADATA: Final = ("_topic", "_partition", "_offset", "_row", "_timestamp", "_key", "_tenant")
 
 _ADVICE: Final = "cast the column in the query, timestamp has one, timestamp_ntz and date have none"
 
-#: So few brackets cannot nest too deeply.
+#: A text with at most so many brackets cannot be nested too deeply.
 _FLAT_MAX: Final = 128
 _DEEP_BYTES_MIN: Final = 2 * _FLAT_MAX
 
@@ -65,14 +64,14 @@ _compute: Any = pc
 
 @dataclass(frozen=True, slots=True)
 class TopicRows:
-    """How the rows of one topic look."""
+    """The columns and types of the rows of one topic."""
 
     topic: Topic
     kind: ValueKind
     partitions: int
-    #: Of a typed topic: its newest schema.
+    #: The newest schema of a typed topic.
     schema: pa.Schema | None
-    #: Of events that come as key and value, without a kind of their own.
+    #: The kind of events that are given as key and value, without a kind of their own.
     event_kind: str | None = None
 
     def check(self, names: Sequence[str]) -> None:
@@ -120,7 +119,7 @@ class TopicRows:
         )
 
     def plain(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the rows with the topic's columns alone, in Spark's types."""
+        """Return the rows with only the topic's columns, in Spark's types."""
         if self._is_kafka(batch.schema.names):
             batch = kafka_rows.event_rows(batch, self.event_kind)
         if self.kind is not ValueKind.BATCH:
@@ -132,7 +131,7 @@ class TopicRows:
         return self.schema is not None and TOPIC in self.schema.names
 
     def stored(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Return plain rows as they are staged, `_key` first; InvalidError for what cannot be."""
+        """Return plain rows as they are staged, `_key` first; InvalidError if they cannot be."""
         if self.kind is ValueKind.EVENT:
             return _event_rows(rows)
         if self.kind is ValueKind.BYTES:
@@ -174,10 +173,10 @@ class TopicRows:
         )
 
     def split(self, rows: pa.RecordBatch, turn: int) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """Yield the rows of each partition; without a key, of the one whose `turn` it is."""
+        """Yield the rows of each partition; rows without a key go to the one of this `turn`."""
         keys = rows.column(KEY)
         if self.kind is ValueKind.BATCH and keys.null_count < len(keys):
-            # So that the rows of a key become one record.
+            # The rows of a key become one record.
             rows = rows.take(_compute.sort_indices(keys))
             keys = rows.column(KEY)
         if self.partitions == 1:
@@ -201,7 +200,7 @@ class TopicRows:
 
 
 def topic_rows(log: Log, name: str, tenant: str | None, event_kind: str | None = None) -> TopicRows:
-    """Return how rows of this topic look: the tenant's own, else the global one."""
+    """Return the format of rows of this topic: the tenant's own, else the global one."""
     topic = _find(log, name, tenant)
     settings = log.describe_topic(topic).settings
     partitions = settings.routing_partitions(parts_of(log).clock.now_us())
@@ -310,12 +309,12 @@ def _check_json(payloads: pa.Array) -> None:
 
 
 def _are_lines(payloads: pa.Array) -> bool:
-    """Whether each is JSON on a line, which is much faster to find out for all at once."""
+    """Whether each is JSON on one line; to decode all at once is much faster."""
     count = len(payloads)
     together = pa.ListArray.from_arrays(pa.array([0, count], pa.int32()), payloads)
     lines = _compute.binary_join(together, "\n")[0].as_buffer().to_pybytes()
     try:
-        # A line that is blank is passed over, so they are counted.
+        # The decoder skips blank lines, so the values are counted.
         return lines.count(b"\n") == count - 1 and len(_decode_lines(lines)) == count
     except (ValueError, RecursionError, msgspec.MsgspecError):
         return False
@@ -347,7 +346,7 @@ def _header_text(pairs: list[tuple[str, str | None]] | None) -> str:
 
 
 def _check_size(rows: pa.RecordBatch) -> None:
-    """Raise InvalidError if a record would be larger than a log takes."""
+    """Raise InvalidError if a record would be larger than a log accepts."""
     if rows.nbytes <= RECORD_BYTES_MAX:
         return
     total = np.zeros(rows.num_rows, np.int64)

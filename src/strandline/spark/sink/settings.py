@@ -1,4 +1,4 @@
-"""What a caller may say with `.option(…)` of a write, checked before anything is staged."""
+"""The options of a write, checked before anything is staged."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,13 +12,13 @@ from strandline.values.names import check_no_control, check_text
 
 WRITE_OPTIONS: Final = (
     *("path", "topic", "tenant", "durability", "txnAppId", "txnVersion", "stagingLocation"),
-    # Of events that come as key and value.
+    # The kind of events that are given as key and value.
     "kind",
-    # Of a view that is inserted into: the topic that it reads.
+    # For an insert into a view: the topic that the view reads.
     "subscribe",
-    # Of the Kafka sink: headers are a column, with or without it.
+    # Of Kafka's sink, where it adds a column of headers; here it changes nothing.
     "includeHeaders",
-    # Spark's own, which a stream's writer is shown too.
+    # Spark's own options, which it passes to the writer of a stream, too.
     "checkpointLocation",
     "queryName",
 )
@@ -27,20 +27,20 @@ _VERSION_MAX: Final = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class SinkSettings:
-    """Where rows go, and as which write."""
+    """The topic of the rows, and the identity of the write."""
 
     url: str
-    #: None where a column of that name has it.
+    #: None if the column `topic` names it.
     topic: str | None
     tenant: str | None
     durability: Durability
     #: In place of the query's id, or None.
     app: str | None
-    #: Of a batch write: which of the app's; None on a stream, whose batches are numbered.
+    #: The number of a batch write of the app; None on a stream, whose batches are numbered.
     version: int | None
     #: An object store for the rows of a log without a disk that all tasks share.
     staging: str | None
-    #: The kind of events that come as key and value, and have no header of that name.
+    #: The kind of events that are given as key and value, without a header `kind`.
     event_kind: str | None
     #: Whether each batch of a stream is a whole result, whose rows replace those of their keys.
     is_upsert: bool = False

@@ -1,4 +1,4 @@
-"""What a task does: its rows in files of their own, durable, each block of one partition."""
+"""The work of a task: writes its rows to new files, durably, in blocks of one partition."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -16,19 +16,19 @@ from strandline.spark.sink.place import StagedFile, StagingFolder
 from strandline.spark.sink.rows import KEY, TOPIC, TopicRows, too_large, topic_rows
 from strandline.values import RECORD_BYTES_MAX, InvalidError
 
-#: As much as is appended at once, so that nothing has to be joined then.
+#: The limits of one append, so that blocks need not be joined later.
 BLOCK_ROWS: Final = 32_768
 BLOCK_BYTES: Final = 8 * 1024 * 1024
-#: What a task holds in memory at most, of all partitions together.
+#: The most that a task buffers in memory, for all partitions together.
 HELD_BYTES: Final = 64 * 1024 * 1024
-#: After so much a file is finished and the next one begun: an object is put from memory.
+#: A file of this size is finished and the next begun, as objects are written from memory.
 FILE_BYTES: Final = 64 * 1024 * 1024
-#: How many partitions have a file of their own at once: each is synced.
+#: How many partitions have a file of their own at once, since each file is synced.
 OWN_FILES_MAX: Final = 8
 
 #: What an Arrow stream has besides its schema and its batch, with room to spare.
 _STREAM_ENDS: Final = 256
-#: A message begins with a mark and its length; a stream ends so.
+#: A message begins with a marker and its length; so does the end of a stream.
 _PREFIX_BYTES: Final = 8
 
 _compute: Any = pc
@@ -36,7 +36,7 @@ _compute: Any = pc
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Rows of one partition, and where in which file they are."""
+    """Rows of one partition, and their place in a file."""
 
     topic: int
     partition: int
@@ -56,17 +56,17 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """What a task has staged, all that `commit` gets of it."""
+    """What a task has staged: everything that `commit` gets from it."""
 
     app: str
     version: int
     task: int
-    #: Of its files; none if there was nothing to write.
+    #: The names of its files; empty if there were no rows.
     names: tuple[str, ...]
     #: Each as `Topic.to_json` has it.
     topics: tuple[str, ...]
     blocks: tuple[Block, ...]
-    #: Topic id → what rows there are.
+    #: Topic id → the fingerprint of its rows.
     fingerprints: dict[str, Fingerprint]
 
 
@@ -81,7 +81,7 @@ class _Held:
 
 @dataclass(slots=True)
 class _Open:
-    """A file that is being filled: which of the task's, and how long it is."""
+    """A file that is being filled: its number in the task, and its size."""
 
     number: int
     size: int = 0
@@ -121,14 +121,14 @@ class Stager:
         self._blocks: list[Block] = []
         self._names: list[str] = []
         self._files: list[StagedFile] = []
-        #: Those that are open: the shared one, None, and those of one partition of a topic.
+        #: The open files, by topic and partition; the shared one under None.
         self._open: dict[tuple[int, int] | None, _Open] = {}
-        #: Of each topic, how a file for it is laid out, if one may become a segment.
+        #: For each topic, the layout of a file that may become a segment, or None.
         self._layouts: list[StagedLayout | None] = []
         self._turn = task
 
     def stage(self, batches: Iterable[pa.RecordBatch]) -> Staged:
-        """Return what was staged; it is durable then. On any error nothing is left behind."""
+        """Stage rows durably, and return what was staged. On an error all files are removed."""
         try:
             for batch in batches:
                 if batch.num_rows:
@@ -203,7 +203,7 @@ class Stager:
         size = rows.nbytes
         held = self._held.get((topic, partition))
         if held and (held.rows + rows.num_rows > BLOCK_ROWS or held.bytes + size > BLOCK_BYTES):
-            self._have_own(topic, partition)
+            self._begin_own_file(topic, partition)
             self._flush(topic, partition)
         held = self._held.setdefault((topic, partition), _Held())
         held.batches.append(rows)
@@ -217,8 +217,8 @@ class Stager:
         for topic, partition in list(self._held):
             self._flush(topic, partition)
 
-    def _have_own(self, topic: int, partition: int) -> None:
-        """Have a file for one partition, unless there are many already."""
+    def _begin_own_file(self, topic: int, partition: int) -> None:
+        """Begin a file for one partition, unless too many are open."""
         own, layout = (topic, partition), self._layouts[topic]
         is_full = len(self._open.keys() - {None}) >= OWN_FILES_MAX
         if layout is not None and own not in self._open and not is_full:
@@ -278,7 +278,7 @@ def _message(stream: pa.Buffer) -> pa.Buffer:
 
 
 def _size_of(rows: pa.RecordBatch) -> int:
-    """Return how large events count: all their texts."""
+    """Return the size of events: that of all their texts."""
     lengths = [_compute.sum(_compute.binary_length(each)) for each in rows.columns[:-1]]
     return sum(each.as_py() or 0 for each in lengths)
 

@@ -12,7 +12,7 @@ from strandline.tiering.delta.transaction_log import CommitStore, commit_store
 from strandline.tiering.object_store import store_of
 from strandline.values import InvalidError
 
-#: Below a store that others use too.
+#: A prefix in an object store that may have other content.
 _ROOT = "strandline-staging"
 
 
@@ -36,13 +36,13 @@ class StagingPlace(NamedTuple):
             _store(self.location)
 
     def folder(self, log_id: UUID, app: str) -> StagingFolder:
-        """Return what was staged and recorded under an app's id."""
+        """Return the folder of an app."""
         if self.location is None:
             return AppFolder(self._path(), app)
         return ObjectFolder(_store(self.location), _root(log_id), app)
 
     def folders(self, log_id: UUID) -> Iterable[StagingFolder]:
-        """Return those of all apps."""
+        """Return the folders of all apps."""
         if self.location is None:
             return app_folders(self._path())
         return object_folders(_store(self.location), _root(log_id))

@@ -8,7 +8,7 @@ import msgspec
 from strandline.spark.sink.place import Body
 from strandline.values import CorruptError, InvalidError
 
-#: The newest; what an older version can read is stored in the first.
+#: The newest format; what older versions can read is stored in the first one.
 FORMAT: Final = 2
 _FIRST: Final = 1
 

@@ -1,4 +1,4 @@
-"""What Spark calls to write, in its tasks and beside its driver, each in a process of its own."""
+"""The writers that Spark calls, in its tasks and for its driver, each in its own process."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,12 +14,12 @@ from pyspark.sql.types import StructType
 
 from strandline.clock import SystemClock
 from strandline.opening import open_log
+from strandline.spark.garbage_collection import collector_paused, freeze_imports
 from strandline.spark.sink.batch_identity import BatchIdentity, streaming_identity, task_number
 from strandline.spark.sink.committing import JOB_PREFIX, abort, commit, sweep
 from strandline.spark.sink.rows import TOPIC, topic_rows
 from strandline.spark.sink.settings import SinkSettings
 from strandline.spark.sink.staging import Staged, Stager
-from strandline.spark.unhurried import spare_imports, unhurried
 from strandline.values import InvalidError, Mode
 
 
@@ -34,7 +34,7 @@ Messages = Sequence[WriterCommitMessage | None]
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """Writes a frame; without a name of its own, under one that never comes again."""
+    """Writes a frame; without txnAppId, under an id that is never used again."""
 
     def __init__(self, settings: SinkSettings, schema: StructType) -> None:
         self.settings = settings
@@ -55,7 +55,7 @@ class BatchWriter(DataSourceArrowWriter):
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
-    """Writes the batches of a query. Made again for each of them: keeps nothing."""
+    """Writes the batches of a query. Created for each batch, so it keeps no state."""
 
     def __init__(self, settings: SinkSettings) -> None:
         self.settings = settings
@@ -83,13 +83,13 @@ def _prepare(settings: SinkSettings, schema: StructType) -> None:
         elif TOPIC not in names:
             raise InvalidError("name the topic with the option topic, or in a column of that name")
         sweep(settings.place.folders(log.id))
-    spare_imports()
+    freeze_imports()
 
 
 def _staged(
     settings: SinkSettings, identity: BatchIdentity, batches: Iterator[pa.RecordBatch]
 ) -> StagedMessage:
-    with unhurried(), open_log(settings.url, mode=Mode.READ) as log:
+    with collector_paused(), open_log(settings.url, mode=Mode.READ) as log:
         stager = Stager(
             log,
             settings.place.folder(log.id, identity.app),
@@ -101,19 +101,19 @@ def _staged(
             is_upsert=settings.is_upsert,
         )
         staged = stager.stage(batches)
-    spare_imports()
+    freeze_imports()
     return StagedMessage(staged)
 
 
 def _commit(settings: SinkSettings, identity: BatchIdentity, messages: Messages) -> None:
-    with unhurried(), open_log(settings.url) as log:
+    with collector_paused(), open_log(settings.url) as log:
         folder = settings.place.folder(log.id, identity.app)
         commit(
             *(log, folder, identity.version, _staged_by(messages)),
             tenant=settings.tenant,
             durability=settings.durability,
         )
-    spare_imports()
+    freeze_imports()
 
 
 def _abort(settings: SinkSettings, messages: Messages) -> None:
@@ -126,5 +126,5 @@ def _abort(settings: SinkSettings, messages: Messages) -> None:
 
 
 def _staged_by(messages: Messages) -> list[Staged]:
-    """Return what the tasks have staged; one that failed has said nothing."""
+    """Return what the tasks have staged; a failed task sends no message."""
     return [each.staged for each in messages if isinstance(each, StagedMessage)]

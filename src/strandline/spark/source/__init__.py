@@ -5,6 +5,11 @@ overlap, after any restart; each option takes effect or raises. Does not promise
 Spark has none.
 """
 
+from strandline.values.extras import needing as _needing
+
+with _needing("PySpark", "spark"):
+    import pyspark  # noqa: F401 # Only to say what is missing.
+
 from strandline.spark.source.strandline_source import StrandlineSource
 
 __all__ = ["StrandlineSource"]

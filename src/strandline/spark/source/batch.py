@@ -17,11 +17,11 @@ from pyspark.sql.datasource import (
 )
 
 from strandline.log import Log
+from strandline.spark.garbage_collection import collector_paused, freeze_imports
 from strandline.spark.source.places import Bounds, SourcePartition, kept_range
 from strandline.spark.source.reading import SourceRead, places_of
 from strandline.spark.source.skipping import filter_bound
 from strandline.spark.source.splits import Extent, Split, plan
-from strandline.spark.unhurried import spare_imports, unhurried
 
 
 class BatchReader(DataSourceReader):
@@ -32,10 +32,10 @@ class BatchReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         splits = self._splits()
-        spare_imports()
+        freeze_imports()
         return splits
 
-    @unhurried()
+    @collector_paused()
     def _splits(self) -> Sequence[InputPartition]:
         options = self.reading.options
         with self.reading.opened() as log:

@@ -14,12 +14,12 @@ from strandline.predicates import Predicate
 from strandline.predicates.bounds import Bound
 from strandline.scans.sieve import STORED_AS, Sieve, predicate_columns, sieve
 from strandline.scans.skipping import Skipping
+from strandline.spark.garbage_collection import freeze_imports
 from strandline.spark.log_urls import spark_url
 from strandline.spark.options import ReadOptions, read_options
 from strandline.spark.source.places import SourcePartition, chosen_places, chosen_topics, kept_range
 from strandline.spark.source.rows import METADATA, RowFormat, batch_rows, merged
 from strandline.spark.source.splits import Split
-from strandline.spark.unhurried import spare_imports
 from strandline.values import InvalidError, Mode, Topic, TrimmedError, ValueKind
 
 #: Smaller record batches are joined: each costs Spark about as much as thousands of rows.
@@ -58,7 +58,7 @@ class SourceRead:
         with self.opened() as log:
             found = self.format.batches(self._sifted(log, split), split.place.topic.name)
             yield from merged(found, _ROWS_MIN)
-        spare_imports()
+        freeze_imports()
 
     def _sifted(self, log: Log, split: Split) -> Iterator[pa.RecordBatch]:
         for start, end in self.skipping.kept(log, split.place, split.start, split.end):
@@ -70,7 +70,7 @@ class SourceRead:
     def _raw(
         self, log: Log, place: SourcePartition, start: int, end: int
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the log's record batches; records that were trimmed meanwhile are a data loss."""
+        """Yield the log's record batches; records trimmed meanwhile count as data loss."""
         fails = self.options.fail_on_data_loss
         at, end = kept_range(place, start, end, log.marks(*place), fail_on_data_loss=fails)
         while at < end:
@@ -124,7 +124,7 @@ def reading_of(given: Mapping[str, str]) -> SourceRead:
         kinds = {each.value_kind for each in settings}
         if len(kinds) > 1:
             raise InvalidError(
-                "these topics hold different kinds of values, read them apart",
+                "these topics hold different kinds of values, read them separately",
                 kinds=sorted(kinds),
             )
         (kind,) = kinds
@@ -136,7 +136,7 @@ def reading_of(given: Mapping[str, str]) -> SourceRead:
         if options.shape.predicate is not None and not is_one:
             raise InvalidError(
                 "a predicate reads one payload_schema, and these topics declare several, "
-                "read them apart"
+                "read them separately"
             )
         values = _value_schema(log, topics) if kind is ValueKind.BATCH else None
     rows = RowFormat(kind, options.shape, values)
@@ -184,7 +184,7 @@ def _value_schema(log: Log, topics: Sequence[Topic]) -> pa.Schema:
         united = pa.unify_schemas(found)
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise InvalidError(
-            "one column has two types in these batches, read them apart", reason=str(error)
+            "one column has two types in these batches, read them separately", reason=str(error)
         ) from error
     return pa.schema([field for field in united if field.name not in METADATA.names])
 

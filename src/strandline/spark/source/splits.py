@@ -11,8 +11,12 @@ from strandline.log import LogReader
 from strandline.spark.source.places import SourcePartition
 from strandline.values import Segment
 
-#: A task reads about this much, unless an option says otherwise.
+#: The least that a task reads, about, unless an option says otherwise, and the most.
 SPLIT_BYTES: Final = 64 * 1024 * 1024
+SPLIT_BYTES_MAX: Final = 256 * 1024 * 1024
+#: Tasks read more than the least only if this many are left. A task of Python costs Spark as
+#: much as reading 30 MB does.
+_TASKS: Final = 16
 
 
 class Split(InputPartition):
@@ -64,28 +68,31 @@ def plan(
     *,
     partitions_min: int | None = None,
     records_max: int | None = None,
-    split_bytes: int = SPLIT_BYTES,
 ) -> list[Split]:
     """Return splits that hold each record of the extents once.
 
-    Splits end where a stored run ends, if that gives pieces of about `split_bytes`; only a
+    Splits end where a stored run ends, if that gives pieces of a good size; only a
     larger run is divided. No split has more than `records_max` records, and there are at
     least `partitions_min` splits, if there are that many records.
     """
     splits: list[Split] = []
-    for extent in extents:
-        if extent.start < extent.end:
-            splits += _by_bytes(log, extent, split_bytes)
+    pieces = [(each, sized(log, each)) for each in extents if each.start < each.end]
+    total = sum(size for _, found in pieces for *_, size in found)
+    split_bytes = min(max(total / _TASKS, SPLIT_BYTES), SPLIT_BYTES_MAX)
+    for extent, found in pieces:
+        splits += _by_bytes(extent, found, split_bytes)
     if records_max is not None:
         splits = [part for each in splits for part in _cut(each, -(-_size(each) // records_max))]
     return _at_least(splits, partitions_min or 1)
 
 
-def _by_bytes(log: LogReader, extent: Extent, split_bytes: int) -> list[Split]:
+def _by_bytes(
+    extent: Extent, pieces: Sequence[tuple[int, int, float]], split_bytes: float
+) -> list[Split]:
     found: list[Split] = []
     begun, at, gathered = extent.start, extent.start, 0.0
-    for start, end, size in sized(log, extent):
-        if gathered and gathered + size > split_bytes:
+    for start, end, size in pieces:
+        if gathered and gathered + size / 2 > split_bytes:
             found.append(Split(extent.place, begun, at))
             begun, gathered = start, 0.0
         at, gathered = end, gathered + size

@@ -11,6 +11,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from strandline.spark.garbage_collection import freeze_imports
 from strandline.spark.sink.settings import batch_settings, check_append, stream_settings
 from strandline.spark.sink.writers import BatchWriter, StreamWriter
 from strandline.spark.source.batch import BatchReader, PushingReader
@@ -23,7 +24,6 @@ from strandline.spark.table_options import (
     plain_columns,
     with_options,
 )
-from strandline.spark.unhurried import spare_imports
 
 
 class StrandlineSource(DataSource):
@@ -40,7 +40,7 @@ class StrandlineSource(DataSource):
         is_table = is_of_table(self.options)
         options = own_options(self.options) if is_table else self.options
         reading = reading_of(options)
-        spare_imports()
+        freeze_imports()
         found = reading.spark_schema()
         return with_options(found, {**options, "path": reading.url}) if is_table else found
 

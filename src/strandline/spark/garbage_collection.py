@@ -10,7 +10,7 @@ _DAEMON = "pyspark.daemon"
 
 
 @contextlib.contextmanager
-def unhurried() -> Iterator[None]:
+def collector_paused() -> Iterator[None]:
     """Pause the collector, which would scan each of a hundred thousand objects many times.
 
     Used around a whole function, whose temporary objects are freed before the collector runs.
@@ -25,7 +25,7 @@ def unhurried() -> Iterator[None]:
 
 
 @cache
-def spare_imports() -> None:
+def freeze_imports() -> None:
     """Exclude the existing objects from later collections, once, only in a Spark worker.
 
     A worker runs a full collection after each task, in which it would scan every function
