@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV_PYTHON := .venv/bin/python
 CHOSEN := $(if $(filter file,$(origin PYTHON)),,--chosen)
 SETUP := "$(PYTHON)" -I -X utf8 tools/setup_env.py $(CHOSEN)
-# What stays together is in tests/scheduling.py.
+# tests/scheduling.py keeps tests together that share something.
 PYTEST := $(VENV_PYTHON) -m pytest -n auto --maxprocesses 4 --max-worker-restart 2
 # Tests of pages that are made from the code and from stored figures.
 GENERATED := tests/docs/test_api_pages.py tests/docs/test_cli_page.py \
@@ -10,7 +10,7 @@ GENERATED := tests/docs/test_api_pages.py tests/docs/test_cli_page.py \
 ANALYSER := tests/core/test_building.py::test_the_static_analyser_finds_nothing
 TREES := src tests tools benchmarks examples torture conftest.py
 
-# Without bytecode each Python that Spark starts compiles all of its libraries anew.
+# Without bytecode each Python that Spark starts compiles all of its libraries again.
 unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
 export PYTHONUTF8 := 1
 export PYTHONNOUSERSITE := 1
@@ -35,18 +35,18 @@ define HELP
 Strandline: a durable, replayable event log.
 
   make demo        a day of a shop, end to end     DEMO_EVENTS=20000  DEMO_URL=postgresql://…
-  make test-fast   every rule quickly, 90 s       ARGS="-k receipt" passes options to pytest, -n0 runs one by one
+  make test-fast   each rule briefly, 90 s        ARGS="-k receipt" passes options to pytest, -n0 runs one by one
   make test        the suite, 12 min              ARGS as above
   make test-all    make test, then make test-rest: what is marked heavy, and other Pythons
-  make test-pythons a fast part with the oldest and the newest Python here
-  make test-lowest a fast part with the oldest packages that are allowed
+  make test-pythons  fast tests with the oldest and the newest Python here
+  make test-lowest fast tests with the oldest packages that are allowed
   make coverage    which branches the fast tests take
   make lint        format, lint, types, imports, spelling, layout, words, C, pages
-  make format      let ruff rewrite what it can
+  make format      ruff's formatter and automatic fixes
   make pages       write the pages that are made from the code and from stored figures
   make bench       measure and compare            ONLY=coordinator  BARS=strict
-  make torture     long seeded runs, for hours    SECONDS=600 shares them out  SEED=1  ONLY=schedules
-  make mutants     small changes of the code, which tests have to notice    SECONDS=600  AGAIN=survivors
+  make torture     long seeded runs, for hours    SECONDS=600 divides the time  SEED=1  ONLY=schedules
+  make mutants     mutation tests                 SECONDS=600  AGAIN=survivors
   make docs        build the pages into .cache/site
   make release     build the packages into dist/ and check them; publishes nothing
   make lock        write requirements/ from pyproject.toml    UPGRADE=1 takes newest versions
@@ -80,7 +80,7 @@ test-all:
 	@$(MAKE) --no-print-directory test
 	@$(MAKE) --no-print-directory test-rest
 
-# What takes too long for make test; engines, servers and browsers go here, too.
+# Tests that take too long for make test, or need engines, servers or browsers.
 test-rest:
 	@$(MAKE) --no-print-directory test-heavy
 	@$(MAKE) --no-print-directory test-pythons
@@ -94,7 +94,7 @@ test-pythons: setup
 test-lowest: setup
 	@$(VENV_PYTHON) -m tools.lowest $(ARGS)
 
-# The scheduler of tests/model and the sweeps of interrupts trace by themselves, and are left out.
+# The scheduler of tests/model and the sweeps of interrupts use the trace function themselves.
 coverage: setup
 	@rm -rf .cache/coverage
 	@$(VENV_PYTHON) -m coverage run -m pytest -n auto --maxprocesses 4 -q \
@@ -111,7 +111,7 @@ lint: setup
 	.venv/bin/codespell $(TREES) docs *.md mkdocs.yml
 	$(VENV_PYTHON) -m pytest -q -m "" tests/test_layout.py tests/test_words.py $(ANALYSER) $(GENERATED)
 
-# Formatting first: it shortens lines that the checks would refuse.
+# Formatting first: it shortens lines that the checks would reject.
 format: setup
 	$(VENV_PYTHON) -m ruff format $(TREES)
 	$(VENV_PYTHON) -m ruff check --fix $(TREES)

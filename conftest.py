@@ -127,7 +127,8 @@ _pages = Sybil(
 _spark_pages = Sybil(
     parsers=[PythonCodeBlockParser(), CodeBlockParser(language="bash", evaluator=_run_shell)],
     patterns=SPARK_PAGES,
-    setup=enter_folder,
+    # Pipelines of Spark take no path with a space.
+    setup=functools.partial(enter_folder, prefix="strandline-docs-"),
     teardown=leave_folder,
     fixtures=["spark"],
 )

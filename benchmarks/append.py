@@ -1,4 +1,4 @@
-"""`append.*`: events into a log, beside what a careful user would do without it."""
+"""`append.*`: events into a log, compared with what a careful user would do without it."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -148,7 +148,7 @@ def _sixteen(sizes: Sizes) -> tuple[Entry, ...]:
     return (
         _entry(
             "sixteen.written.threads",
-            # There is nothing to gain by waiting for others where no thread waits for a sync.
+            # Where no thread waits for a sync, nothing is gained by waiting for other threads.
             contenders(threads_rate, {**threads, "raw": RawFile}, *written),
             best_peer=1.2,
         ),
@@ -214,7 +214,7 @@ def _arrow_ours(scratch: Path, batches: list[pa.RecordBatch]) -> float:
 
 
 def _arrow_stream(scratch: Path, batches: list[pa.RecordBatch]) -> float:
-    """An IPC stream straight into the file: each batch is with the system when it returns."""
+    """An IPC stream directly into the file: each batch is in the page cache when it returns."""
     with (
         fresh(scratch) as path,
         pa.OSFile(str(path), "wb") as file,

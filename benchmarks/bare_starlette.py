@@ -1,4 +1,4 @@
-"""The least that a program with starlette does to keep what it is sent: append it to a file."""
+"""A minimal starlette application that stores bodies: appends them to a file."""
 
 import os
 import socket

@@ -1,7 +1,7 @@
 """`servers.*`: a `file:` log beside Redis Streams and NATS JetStream, each on this machine.
 
-What is written is with the system: Redis syncs once a second, NATS every two minutes. What is
-durable each of them syncs before it answers.
+For *written*, data is in the page cache: Redis syncs once a second, NATS every two minutes. For
+*durable*, each of them syncs before it answers.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,22 +28,19 @@ from tests.stores.jetstream import server as nats_server
 WRITTEN, DURABLE = Durability.WRITTEN, Durability.DURABLE
 
 Tail = Callable[[int, Path], float]
-"""Returns what a reader of so many events waited, in the median."""
+"""Returns the median latency of a reader of so many events."""
 
 
 def entries(sizes: Sizes) -> tuple[Entry, ...]:
-    """Return the entries of `servers.`; none if neither server can be started."""
-    servers: dict[str, Opening] = {}
-    followers: dict[str, Tail] = {"ours": _ours_tail}
-    if redis.is_there():
-        servers["redis"] = redis.RedisStream
-        followers["redis"] = _redis_tail
-    if nats_server.why_none() is None:
-        servers["jetstream"] = jetstream.BareStream
-        followers["jetstream"] = _jetstream_tail
-    if not servers:
-        return ()
-    entry = partial(_entry, {"ours": ours.shared, **servers})
+    """Return the entries of `servers.`."""
+    missing = redis.why_none() or nats_server.why_none()
+    servers: dict[str, Opening] = {"redis": redis.RedisStream, "jetstream": jetstream.BareStream}
+    followers: dict[str, Tail] = {
+        "ours": _ours_tail,
+        "redis": _redis_tail,
+        "jetstream": _jetstream_tail,
+    }
+    entry = partial(_entry, missing, {"ours": ours.shared, **servers})
     batches = sizes.batches, sizes.batch_events
     return (
         entry("single.written", single_rate, WRITTEN, sizes.singles_durable),
@@ -57,11 +54,13 @@ def entries(sizes: Sizes) -> tuple[Entry, ...]:
             unit="µs",
             contenders=partial(_tails, followers, sizes.tail_events),
             bars=dict.fromkeys(servers, 1.0),
+            missing=missing,
         ),
     )
 
 
 def _entry(
+    missing: str | None,
     openings: Mapping[str, Opening],
     name: str,
     rate: Callable[..., float],
@@ -73,6 +72,7 @@ def _entry(
         unit="events/s",
         contenders=contenders(rate, openings, durability, *counts),
         bars=dict.fromkeys(openings.keys() - {"ours"}, 1.0),
+        missing=missing,
     )
 
 

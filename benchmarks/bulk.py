@@ -1,9 +1,9 @@
-"""`growth.*`: a value costs a bulk call the same among a hundred thousand as among a thousand.
+"""`growth.*`: a value of a bulk call costs the same among a hundred thousand as among a thousand.
 
-Both do as many values in a round, and all of them are made before the first call is timed: a
-hundred thousand values have left the processor's caches when their turn comes, and a thousand
-that were only just made have not. That would be measured in place of the call. The collector is
-on, as in any program.
+Both have the same number of values in a round, and all of them are created before the first call
+is timed: otherwise a thousand fresh values would be in the processor's caches and a hundred
+thousand would not, and that difference would be measured. The garbage collector is on, as in any
+program.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,7 +26,7 @@ PARTITIONS = 16
 STORES = ("memory", "file", "sqlite")
 #: The size that the largest is compared with.
 SMALL = "small"
-#: A round of sizes that are not compared does so many values, in several calls.
+#: The values of a round for sizes that are not compared, in several calls.
 VALUES_MIN = 2_000
 CALLS_MAX = 100
 #: How many topics a round creates.
@@ -190,7 +190,7 @@ CASES: Mapping[str, tuple[Case, int]] = {
     "ack": (_acks, 3),
     "consumers": (_consumers, 3),
 }
-"""Each call, and how many of the sizes it is measured with."""
+"""Each call, and with how many of the sizes it is measured."""
 
 
 def _contenders(

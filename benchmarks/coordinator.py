@@ -21,7 +21,7 @@ Events = list[Sample]
 
 
 class ListDelta(msgspec.Struct):
-    """Appends to a list. A struct, since one is made for each flush and a struct is made in C."""
+    """Appends to a list. A struct, because one is created for each flush, and structs are fast."""
 
     context: None
     events: Events = []
@@ -57,7 +57,7 @@ class SleepingFlusher(NullFlusher):
 
 
 class FreeBracket:
-    """Around a store that has no other user."""
+    """The bracket of a store without other users."""
 
     def enter(self, timeout_s: float, *, may_wait: bool = True) -> None:
         pass
@@ -116,7 +116,7 @@ def _single_ours(events: Events, bracket: FreeBracket | None = None) -> float:
 
 
 def _single_raw(events: Events, path: Path) -> float:
-    """Encode and write each event: JSON arrays tell by themselves where they end."""
+    """Encode and write each event: JSON arrays need no separator."""
     encode, write = msgspec.json.Encoder().encode, os.write
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND)
     try:

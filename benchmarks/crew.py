@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
 
-# A fork would take over the threads' locks, the collector's state and open stores.
+# A fork would inherit locks of threads, the collector's state and open stores.
 _context = multiprocessing.get_context("spawn")
 
 
@@ -13,10 +13,10 @@ _context = multiprocessing.get_context("spawn")
 def crew(
     work: Callable[..., None], arguments: Sequence[tuple[object, ...]]
 ) -> Iterator[list[Connection]]:
-    """Run `work(connection, *arguments)` in a process for each; give our ends of the lines.
+    """Run `work(connection, *arguments)` in a process for each; yield our ends of the pipes.
 
-    A process that is still at work when the block ends is killed; a member that dies makes
-    the next `recv` raise EOFError.
+    A process that still runs when the block ends is killed; after the death of a process the
+    next `recv` raises EOFError.
     """
     members = []
     lines = []

@@ -1,4 +1,4 @@
-"""The least that an ASGI application on uvicorn does with a request: take it, and answer."""
+"""A minimal ASGI application on uvicorn: reads a request, and answers."""
 
 import socket
 import sys
@@ -15,7 +15,7 @@ _START = {
 
 
 async def answer(scope: Any, receive: Any, send: Any) -> None:
-    """See ASGI. Nothing is kept."""
+    """See ASGI. Nothing is stored."""
     del scope
     while (await receive()).get("more_body", False):
         pass

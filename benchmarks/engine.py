@@ -1,7 +1,7 @@
 """`engine.*`: our log on a server, beside the server's own client without a log."""
 
-import sys
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 
 from benchmarks import engine_tail
@@ -20,26 +20,27 @@ DURABLE = Durability.DURABLE
 
 
 def entries(sizes: Sizes) -> tuple[Entry, ...]:
-    """Return the entries of `engine.`; none of a server that cannot be started; that is printed."""
-    found: list[Entry] = []
-    missing = {"postgres": postgres_server.why_none(), "jetstream": nats_server.why_none()}
-    missing["kafka"] = None if are_there() else "no jars, run python -m tools.kafka_jars"
-    for engine, reason in missing.items():
-        if reason is not None:
-            print(f"engine.{engine}.* is left out: {reason}", file=sys.stderr)
-    if missing["postgres"] is None:
-        openings: Mapping[str, Opening] = {"ours": postgres.our_log, "psycopg": postgres.BareTable}
-        found += _engine("postgres", openings, sizes)
-        found.append(engine_tail.postgres_entry(sizes))
-    if missing["jetstream"] is None:
-        openings = {"ours": jetstream.our_log, "nats-py": jetstream.BareStream}
-        found += _engine("jetstream", openings, sizes)
-        found.append(engine_tail.jetstream_entry(sizes))
-    if missing["kafka"] is None:
-        openings = {"ours": kafka.our_log, "confluent-kafka": kafka.BareTopic}
-        found += _engine("kafka", openings, sizes)
-        found.append(engine_tail.kafka_entry(sizes))
-    return tuple(found)
+    """Return the entries of `engine.`."""
+    beside: Mapping[str, Mapping[str, Opening]] = {
+        "postgres": {"ours": postgres.our_log, "psycopg": postgres.BareTable},
+        "jetstream": {"ours": jetstream.our_log, "nats-py": jetstream.BareStream},
+        "kafka": {"ours": kafka.our_log, "confluent-kafka": kafka.BareTopic},
+    }
+    tails = {
+        "postgres": engine_tail.postgres_entry(sizes),
+        "jetstream": engine_tail.jetstream_entry(sizes),
+        "kafka": engine_tail.kafka_entry(sizes),
+    }
+    missing = {
+        "postgres": postgres_server.why_none(),
+        "jetstream": nats_server.why_none(),
+        "kafka": None if are_there() else "no jars, run python -m tools.kafka_jars",
+    }
+    return tuple(
+        replace(entry, missing=missing[engine])
+        for engine, openings in beside.items()
+        for entry in (*_engine(engine, openings, sizes), tails[engine])
+    )
 
 
 def _engine(engine: str, openings: Mapping[str, Opening], sizes: Sizes) -> tuple[Entry, ...]:

@@ -67,7 +67,7 @@ def _entry(
 def _delivered(
     append: Callable[[Sample], object], follow: Callable[..., None], where: str, events: int
 ) -> float:
-    """Return the median of what a reader in another process waited."""
+    """Return the median latency of a reader in another process."""
     with crew(follow, [(where, events)]) as (member,):
         member.recv()
         begun = publish(append, samples(events))

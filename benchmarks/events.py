@@ -32,17 +32,17 @@ class Sample(NamedTuple):
 
 
 def samples(count: int, seed: int = SEED) -> list[Sample]:
-    """Return the first `count` events of the stream that `seed` gives."""
+    """Return the first `count` events of the stream of this seed."""
     return list(islice(_stream(Random(seed)), count))
 
 
 def made_anew(events: list[Sample], times: int) -> Iterator[list[Sample]]:
     """Yield the same events `times` times, as new objects each time.
 
-    A program writes an event that it has only just made, and writes it once.
-    Of one long list, each event would have left the processor's caches before
-    its turn came; of one short list, Python would remember the UTF-8 of each
-    text from the round before. Either would move the cost of encoding.
+    A program writes an event that it has just created, and writes it once. The events of one
+    long list would no longer be in the processor's caches when they are written; for those of
+    one short list, Python would have cached the UTF-8 of each text. Either would distort the
+    cost of encoding.
     """
     encoded = msgspec.json.encode(events)
     decoder = msgspec.json.Decoder(list[Sample])
@@ -55,7 +55,7 @@ def _stream(rng: Random) -> Iterator[Sample]:
     makers = list(_MAKERS.items())
     weights = [weight for weight, _ in _MAKERS.values()]
     while True:
-        # Arrivals bunch, and few keys get most of the events.
+        # Few keys get most of the events.
         at_us += 1 + int(rng.expovariate(1 / 500))
         key = f"customer-{int(rng.paretovariate(0.5)) % KEYS:05}"
         ((kind, (_, make)),) = rng.choices(makers, weights)
@@ -121,7 +121,7 @@ def _sentence(rng: Random, length: int) -> str:
     return " ".join(words)
 
 
-# Kind → how often it happens, and who makes its payload.
+# Kind → its frequency, and the function that makes its payload.
 _MAKERS: dict[str, tuple[int, Callable[[Random], Payload]]] = {
     "page.viewed": (50, _page),
     "order.placed": (20, _order),

@@ -68,7 +68,7 @@ def _hot(sizes: Sizes, scratch: Path) -> Mapping[str, Contender]:
 
 
 def _cold(sizes: Sizes, scratch: Path) -> Mapping[str, Contender]:
-    """Events in the form in which they stay."""
+    """Events in their final form."""
     ways: Mapping[str, Filled] = {
         "ours": partial(_fill_ours, sizes, is_cold=True),
         "raw": _fill_raw,
@@ -91,7 +91,7 @@ def _bytes_per_event(fill: Filled, events: int, scratch: Path) -> float:
 
 
 def disk_bytes(folder: Path) -> int:
-    """Return the room that the files in a folder take up: holes do not count, reserves do."""
+    """Return the disk space of the files in a folder: holes do not count, reserved space does."""
     return sum(path.stat().st_blocks for path in folder.rglob("*")) * BLOCK_BYTES
 
 
@@ -145,7 +145,7 @@ def _memory_mib(subscribers: int, scratch: Path) -> float:
 
 
 def _subscribe(parent: Connection, path: Path, subscribers: int) -> None:
-    """Send the peak of a process whose subscribers have each read all that there is."""
+    """Send the peak memory of a process whose subscribers have each read everything."""
     with closing(ours.shared(path, Durability.WRITTEN)) as store:
         store.append_encoded(store.encoded(samples(1_000)))
         subscriptions = [sl.subscribe(store.log, ours.TOPIC) for _ in range(subscribers)]

@@ -1,4 +1,4 @@
-"""`growth.*`: what has grown long is as fast, for each of its parts, as what is still short."""
+"""`growth.*`: a large state costs the same for each of its parts as a small one."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
@@ -80,7 +80,7 @@ def _small(sizes: Sizes, rate: Rate, scratch: Path) -> float:
 
 
 def _catalogues(sizes: Sizes, _: Path) -> Mapping[str, Contender]:
-    """As many copies are folded by both: the small one folds its few again and again."""
+    """Both fold the same number of copies: the small one folds its few again and again."""
     large = steps_of(sizes.copies_large)
     small = steps_of(sizes.copies_small)
     times = sizes.copies_large // sizes.copies_small

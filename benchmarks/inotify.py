@@ -1,4 +1,4 @@
-"""Bare inotify, through ctypes: the least that tells a process of another's write."""
+"""Bare inotify, by ctypes: the cheapest notification of another process's write."""
 
 import ctypes
 import os
@@ -12,7 +12,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Inotify:
-    """Says when one file was written to."""
+    """Waits for writes to one file."""
 
     def __init__(self, path: Path) -> None:
         self._fd = _checked(_libc.inotify_init1(os.O_CLOEXEC))

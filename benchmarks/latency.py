@@ -12,9 +12,9 @@ EVENTS_PER_S = 1_000
 
 
 class Rounds:
-    """Rounds from which several entries take their percentile, each round once for each.
+    """Rounds from which several entries take a percentile; each entry uses each round once.
 
-    So a median and a 99th percentile are of the same deliveries, and cost one measurement.
+    So a median and a 99th percentile come from the same deliveries, measured once.
     """
 
     def __init__(self, deliver: Callable[[Path], list[float]]) -> None:
@@ -32,7 +32,7 @@ class Rounds:
 
 
 def publish(append: Callable[[Sample], object], events: Iterable[Sample]) -> list[float]:
-    """Append a thousand events a second; return the moment at which each was begun."""
+    """Append a thousand events a second; return when each append began."""
     begun = []
     due = now()
     for sample in events:
@@ -45,7 +45,7 @@ def publish(append: Callable[[Sample], object], events: Iterable[Sample]) -> lis
 
 
 def latencies_us(begun: list[float], received: Iterable[list[float]]) -> list[float]:
-    """Return what each delivery took, of every event to every subscriber.
+    """Return the latency of each delivery, of every event to every subscriber.
 
     The clock is the same in all processes of a machine.
     """

@@ -11,7 +11,7 @@ from benchmarks.entry import now
 
 
 class Conversation(Protocol):
-    """What is said on one connection to a server, in the server's own protocol."""
+    """The messages of one connection to a server, in the server's own protocol."""
 
     greeting: bytes
     """What a new connection sends first; `answers` leaves out what comes back."""
@@ -40,7 +40,7 @@ class _Caller(asyncio.Protocol):
             transport.write(self._talk.greeting)
 
     def send(self) -> None:
-        """Send the next request; without one, say that this connection has done its part."""
+        """Send the next request; without one, report that this connection has finished."""
         request = next(self._requests, None)
         if request is None:
             self._end(None)

@@ -1,4 +1,4 @@
-"""Rounds in turns, and what comes of them."""
+"""Measures contenders in alternation, and computes medians and ratios."""
 
 import gc
 import tempfile
@@ -22,7 +22,7 @@ def measure(
 ) -> Result:
     """Measure one entry; what its contenders leave in `scratch` is removed.
 
-    `others` is asked before each round how much of the machine other programs take.
+    `others` is called before each round, for the share of the machine that other programs use.
     """
     with tempfile.TemporaryDirectory(prefix=f"{entry.name}-", dir=scratch) as folder:
         contenders = entry.contenders(Path(folder))
@@ -32,8 +32,8 @@ def measure(
     figures = {name: median(each) for name, each in rounds.items()}
     ours = figures.pop(OURS)
     figures |= entry.best_peer(figures)
-    # Rounded before they are held against the bars, so that results.json agrees with itself.
-    ratios = {name: round(entry.times_better(ours, theirs), 3) for name, theirs in figures.items()}
+    # Rounded before they are compared with the bars, so that results.json is consistent.
+    ratios = {name: round(entry.ratio(ours, theirs), 3) for name, theirs in figures.items()}
     is_reached = all(ratios[name] >= bar for name, bar in entry.bars.items())
     return Result(
         name=entry.name,
@@ -80,14 +80,14 @@ def _spread(figures: list[float]) -> float:
 
 
 def _rotated(names: list[str], by: int) -> list[str]:
-    """Change who goes first: a neighbour's load and the contender before leave their traces."""
+    """Change the order: the load of other programs and the previous contender have effects."""
     first = by % len(names)
     return names[first:] + names[:first]
 
 
 def _one_round(contender: Contender) -> float:
-    # The collector stays on, as with any user, so that garbage costs the one that makes it.
-    # What was there before is kept out of its sight, so that no collection pays for the events.
+    # The collector stays on, as in any program, so that each contender pays for its garbage.
+    # Existing objects are frozen, so that no collection has to traverse the events.
     gc.collect()
     gc.freeze()
     return contender()

@@ -37,7 +37,7 @@ def _entry(name: str, contenders: "partial[Mapping[str, Contender]]") -> Entry:
 
 
 def _open_s(path: Path) -> float:
-    """Open, append one event, and say how long both took."""
+    """Open, append one event, and return how long both took."""
     event = ours.event_of(samples(1)[0])
     started = now()
     with sl.open(ours.url_of(path)) as log:

@@ -1,4 +1,4 @@
-"""How much of the machine other programs take."""
+"""The share of the machine that other programs use."""
 
 import os
 import time
@@ -7,7 +7,7 @@ from pathlib import Path
 
 #: Long enough for ten ticks of the kernel's clock, by which it counts.
 PAUSE_S = 0.1
-#: From this share on a figure says nothing: one program that never waits takes half of two cores.
+#: From this share on a figure is not used: one busy program takes half of two cores.
 BUSY_SHARE = 0.25
 
 _IDLE, _WAITING_FOR_DISKS = 3, 4
@@ -18,8 +18,8 @@ def share_of_others(
 ) -> float:
     """Return the share of all cores that others take while this program pauses.
 
-    What this program has started is not among the others: Spark goes on compiling, and servers
-    tidy up. Returns 0 where the system does not say.
+    Processes that this program has started are not counted: Spark compiles, and servers clean up
+    in the background. Returns 0 if the system has no such figures.
     """
     if not (proc / "stat").exists():
         return 0.0

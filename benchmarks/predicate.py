@@ -151,7 +151,7 @@ def _subscribers(_: Path, *, rows: int, subscribers: int) -> Mapping[str, Conten
 
 
 def _drained(events: list[sl.Event], subscribers: int) -> float:
-    """Append a part at a time, and let each subscription have what it wants of it."""
+    """Append a part at a time, and let each subscription receive what matches of it."""
     spent = 0.0
     with sl.open("memory:") as log:
         log.create_topic("orders")

@@ -16,7 +16,7 @@ from benchmarks.events import Sample, made_anew, samples
 from benchmarks.stores.store import AsyncOpening, AsyncStore, Opening, Store
 from strandline.values import Durability
 
-#: Events that are made at one go: few enough to stay in the processor's caches.
+#: Events that are created at once: few enough to stay in the processor's caches.
 PIECE = 1_000
 
 _numbers = count()
@@ -24,7 +24,7 @@ _numbers = count()
 
 @contextmanager
 def fresh(scratch: Path) -> Iterator[Path]:
-    """Give a path that is not taken, and remove what was made there, and beside it."""
+    """Yield an unused path, and remove what was created there and next to it."""
     folder = scratch / str(next(_numbers))
     folder.mkdir()
     try:
@@ -35,9 +35,9 @@ def fresh(scratch: Path) -> Iterator[Path]:
 
 @contextmanager
 def opened(opening: Opening, scratch: Path, durability: Durability) -> Iterator[Store]:
-    """Give a store that holds a batch: the first one makes files, here or with a peer.
+    """Yield a store with one batch, since the first append creates files, also for peers.
 
-    Of a topic with partitions, one event would leave all but one to be made.
+    One event would create the files of a single partition only.
     """
     with fresh(scratch) as path, closing(opening(path, durability)) as store:
         store.append_encoded(store.encoded(samples(PIECE)))
@@ -46,7 +46,7 @@ def opened(opening: Opening, scratch: Path, durability: Durability) -> Iterator[
 
 
 def pieces(events: int, piece: int = PIECE) -> Iterator[list[Sample]]:
-    """Yield at least `events` events that were only just made."""
+    """Yield at least `events` events that were just created."""
     piece = min(events, piece)
     yield from made_anew(samples(piece), -(-events // piece))
 

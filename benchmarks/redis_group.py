@@ -1,4 +1,4 @@
-"""A consumer group of Redis Streams on this machine, spoken to without a client library."""
+"""A consumer group of Redis Streams on this machine, without a client library."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,7 +29,7 @@ def redis_rate(records: int, together: int, scratch: Path) -> float:
 
 @contextmanager
 def _server(folder: Path) -> Iterator[RedisConnection]:
-    """Give a connection to a server of its own that syncs each write."""
+    """Yield a connection to a new server that syncs each write."""
     path = folder / "socket"
     with redis_server(folder, "--port", "0", "--unixsocket", str(path)):
         redis = RedisConnection(path)

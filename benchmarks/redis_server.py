@@ -9,7 +9,7 @@ from shutil import which
 
 @contextmanager
 def redis_server(folder: Path, *options: str, fsync: str = "always") -> Iterator[None]:
-    """Run one that appends each write to its file, and syncs that as `fsync` says."""
+    """Run a server that appends each write to its file, with this `appendfsync`."""
     kept = ("--dir", str(folder), "--appendonly", "yes", "--appendfsync", fsync, "--save", "")
     server = subprocess.Popen(
         [which("redis-server") or "", *options, *kept], stdout=subprocess.PIPE, text=True

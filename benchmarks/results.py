@@ -9,7 +9,7 @@ from tools.this_run import Run
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """What one entry came to: medians, and how many times better ours is."""
+    """The result of one entry: medians, and the ratios of ours to each peer."""
 
     name: str
     unit: str
@@ -17,7 +17,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     beside: Mapping[str, float]
     ratios: Mapping[str, float]
     bars: Mapping[str, float]
-    #: Whether each bar was reached; None on a machine that others kept busy.
+    #: Whether each bar was reached; None if other programs kept the machine busy.
     holds: bool | None
     rounds: int
     #: The highest figure of a contender less its lowest, as a share of its median.

@@ -1,4 +1,4 @@
-"""One run: measure, print, keep, judge."""
+"""One run: measures, prints, stores, and compares with the bars."""
 
 import sys
 import tempfile
@@ -38,17 +38,20 @@ def run(
         wanted = f"ONLY begins one of {', '.join(names)}; BARS is strict or not given."
         print(wanted, file=sys.stderr)
         return 2
+    for entry in chosen:
+        if entry.missing is not None:
+            print(f"{entry.name} is left out: {entry.missing}", file=sys.stderr)
     measured: list[Result] = []
-    for result in _measured(chosen, others):
+    for result in _measured([each for each in chosen if each.missing is None], others):
         measured.append(result)
         _keep(names, measured, path)
     short, unmeasured = shortfalls(measured), too_busy(measured)
     print(table(measured))
-    print("\nBars that fall short:" if short else "\nEvery bar that was measured holds.")
+    print("\nBars that fall short:" if short else "\nEvery measured bar was reached.")
     for line in short:
         print(f"  {line}")
     if unmeasured:
-        print("\nOther programs kept the machine busy. Neither held nor missed, measure again:")
+        print("\nOther programs kept the machine busy. Neither reached nor missed, measure again:")
         print("  " + ", ".join(unmeasured))
     return 1 if (short or unmeasured) and bars == "strict" else 0
 
@@ -63,12 +66,12 @@ def _measured(entries: Sequence[Entry], others: Callable[[], float]) -> Iterator
 
 
 def _keep(names: Sequence[str], measured: Sequence[Result], path: Path) -> None:
-    """Store what was measured so far, so that a run that is ended has not been in vain."""
+    """Store what was measured so far, in case the run is stopped."""
     earlier = load(path)
     now = Results(machine=machine(SCRATCH), versions=versions(), entries=measured)
     if earlier is not None:
         if len(measured) == 1:
-            _tell_if_elsewhere(earlier, now)
+            _warn_if_elsewhere(earlier, now)
         entries = merged(names, earlier.entries, measured)
         now = Results(machine=now.machine, versions=now.versions, entries=entries)
     save(now, path)
@@ -79,6 +82,6 @@ def _progress(place: str, line: str) -> None:
         print(f"{CLEAR_LINE}{place}{line}", end="", file=sys.stderr, flush=True)
 
 
-def _tell_if_elsewhere(earlier: Results, later: Results) -> None:
+def _warn_if_elsewhere(earlier: Results, later: Results) -> None:
     if (earlier.machine, earlier.versions) != (later.machine, later.versions):
         print("The entries kept were measured on another machine or with other versions.\n")

@@ -1,4 +1,4 @@
-"""Servers on this machine that keep events: ours, a bare handler, Redis, JetStream."""
+"""Servers on this machine that store events: ours, a bare handler, Redis, JetStream."""
 
 import socket
 import subprocess
@@ -24,7 +24,7 @@ TOPIC = "orders"
 
 
 class Peer(NamedTuple):
-    """A server that is running, and how it is spoken to."""
+    """A running server, and its protocol."""
 
     port: int
     talk: Callable[[int], Conversation]
@@ -86,7 +86,7 @@ def bare_server(folder: Path, durability: Durability) -> AbstractContextManager[
 
 
 def empty_server(folder: Path, durability: Durability) -> AbstractContextManager[Peer]:
-    """Serve nothing: what is left of it is the cost of the HTTP server and of ASGI."""
+    """Serve an empty application: the cost of the HTTP server and of ASGI."""
     del folder, durability
     return _started("benchmarks.empty_asgi")
 

@@ -38,7 +38,7 @@ PEERS: Mapping[str, Serving] = {
 
 
 class Amounts(NamedTuple):
-    """How much one round does: of each connection so many requests with so many events."""
+    """The size of a round: requests of each connection, and events of each request."""
 
     connections: int
     requests: int
@@ -46,7 +46,7 @@ class Amounts(NamedTuple):
 
 
 def entries(sizes: Sizes) -> tuple[Entry, ...]:
-    """Return the entries of `server.append.`, by how many send how many events at a time."""
+    """Return the entries of `server.append.`, by connections and events of a request."""
     few, many = sizes.served_requests // FEW, sizes.served_requests // sizes.served_many
     batches = sizes.served_batches // FEW
     return tuple(

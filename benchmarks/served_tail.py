@@ -1,4 +1,4 @@
-"""`server.tail.*` and `server.readers.*`: what followers over HTTP wait, and what many cost."""
+"""`server.tail.*` and `server.readers.*`: latency over HTTP, and the memory of many readers."""
 
 import contextlib
 import selectors
@@ -126,7 +126,7 @@ def _arrivals(connection: socket.socket, events: int) -> list[float]:
     while len(came) < events:
         received = connection.recv(65536)
         assert received, "the stream ended"
-        # A line may come in two pieces: what was kept is too short to hold one.
+        # A mark may be split between two pieces: the kept end is too short to contain one.
         came += [now()] * (kept + received).count(_RECORD)
         kept = received[-len(_RECORD) + 1 :]
     return came
@@ -167,7 +167,7 @@ def _followers(port: int, readers: int) -> Iterator[list[socket.socket]]:
 
 
 def _receive(streams: list[socket.socket], mark: bytes, times: int) -> None:
-    """Return once each stream has brought a mark so often."""
+    """Return once each stream has received the mark so often."""
     received = dict.fromkeys(streams, b"")
     with selectors.DefaultSelector() as selector:
         for each in streams:
@@ -187,4 +187,4 @@ def _peak_bytes(pid: int) -> int:
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) * 1024
-    raise AssertionError("this system does not know the peak of a process")
+    raise AssertionError("this system does not report the peak memory of a process")

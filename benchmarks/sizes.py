@@ -1,11 +1,11 @@
-"""How much each entry does: enough for a steady figure, or just enough to see it run."""
+"""The sizes of each entry: large enough for a stable figure, or minimal for tests."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
-    """Counts for one round, unless said otherwise."""
+    """Counts for one round, if not noted otherwise."""
 
     singles_written: int
     singles_durable: int

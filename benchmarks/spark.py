@@ -121,7 +121,7 @@ def streaming(scratch: Path, *, events: int) -> Mapping[str, Contender]:
 
 
 def _store_rows(url: str, path: str) -> None:
-    """Keep the record batches that our source yields, mapped into memory by each reader."""
+    """Store the record batches that our source yields; each reader maps them into memory."""
     made = StrandlineSource({"path": url, "subscribe": "events"})
     reader = made.reader(made.schema())
     batches: list[Any] = [b for part in reader.partitions() for b in reader.read(part)]
@@ -189,7 +189,7 @@ def _median(query: Any, batches: int) -> float:
 
 
 class Bare(DataSource):
-    """The least that a Python source can be: record batches that are in memory already."""
+    """A minimal Python source: record batches that are in memory already."""
 
     @classmethod
     def name(cls) -> str:
@@ -223,7 +223,7 @@ class BareReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {"at": 0}
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Nothing is ever added."""
+        """Nothing is added."""
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: ARG002, N802
         return {"at": min(self._rows, start["at"] + (self._batch_rows or self._rows))}

@@ -38,7 +38,7 @@ def audits(scratch: Path, *, events: int) -> Mapping[str, Contender]:
 
 
 def fill(log: sl.Log, events: int) -> None:
-    """Append so many events, which repeat after a while: they are not looked into here."""
+    """Append so many events, which repeat after a while: their content does not matter here."""
     made = [event_of(sample) for sample in samples(min(events, SAMPLES))]
     log.create_topic("events")
     for at in range(0, events, BATCH):
@@ -61,7 +61,7 @@ def _scanned(spark: SparkSession, path: str, events: int) -> float:
 
 
 def _counted(spark: SparkSession, path: str, events: int) -> float:
-    """Decode two columns: shown, since no audit could be held to what it does not read."""
+    """Decode two columns: shown without a bar, because an audit reads all columns."""
     started = now()
     assert spark.read.parquet(path).where("kind <> 'none' and key > 'a'").count() == events
     return events / (now() - started)

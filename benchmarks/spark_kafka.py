@@ -5,7 +5,6 @@ defaults, which syncs nothing.
 """
 
 import itertools
-import sys
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -103,25 +102,22 @@ def _new_topic() -> str:
 
 
 def entries(sizes: Sizes) -> tuple[Entry, ...]:
-    """Return the entries; none without the jars, which is printed."""
-    if not (are_there() and connector_is_there()):
-        print(
-            "spark.kafka.* is left out: no jars, run python -m tools.kafka_jars, also "
-            "with connector",
-            file=sys.stderr,
-        )
-        return ()
+    """Return the entries, which need the jars of Kafka and of the connector."""
+    jars = "no jars, run python -m tools.kafka_jars, also with connector"
+    missing = None if are_there() and connector_is_there() else jars
     return (
         Entry(
             name="spark.kafka.read",
             unit="rows/s",
             contenders=partial(reading, events=sizes.spark_events),
             bars={"kafka": 2.0},
+            missing=missing,
         ),
         Entry(
             name="spark.kafka.write",
             unit="rows/s",
             contenders=partial(writing, events=sizes.spark_events),
             bars={"kafka": 2.0},
+            missing=missing,
         ),
     )

@@ -17,9 +17,9 @@ from benchmarks.spark import session
 from benchmarks.spark_audit import fill
 from strandline.clock import SystemClock
 from strandline.opening import open_log
+from strandline.spark.garbage_collection import collector_paused
 from strandline.spark.source.places import SourcePartition
 from strandline.spark.source.splits import Extent, Split, plan
-from strandline.spark.unhurried import unhurried
 from strandline.tiering import CopiedSegment, open_store
 from strandline.tiering.catalogue import made_segments_topic, saved_catalogue
 from strandline.tiering.cold_segments import ColdSegments
@@ -94,7 +94,7 @@ def _with_copies(path: Path, count: int) -> str:
 
 
 class _Copies:
-    """As much of a log as planning asks: which runs there are."""
+    """The part of a log that planning uses: the runs of records."""
 
     def __init__(self, runs: list[Segment]) -> None:
         self._runs = runs
@@ -113,7 +113,7 @@ def _plan_s(url: str, objects: int) -> float:
     return elapsed_s
 
 
-@unhurried()
+@collector_paused()
 def _splits(url: str, place: UserPartition, topic: Topic) -> list[Split]:
     """Plan as a reader does it in Spark's planner."""
     with open_log(url, mode=Mode.READ) as log:

@@ -26,7 +26,7 @@ def table(results: Sequence[Result]) -> str:
 
 
 def shortfalls(results: Sequence[Result]) -> list[str]:
-    """Return a line for each bar that falls short."""
+    """Return a line for each bar that was not reached."""
     return [
         f"{result.name}: {result.ratios[name]:.3f} times {name}, the bar is {bar:g}"
         for result in results
@@ -37,7 +37,7 @@ def shortfalls(results: Sequence[Result]) -> list[str]:
 
 
 def too_busy(results: Sequence[Result]) -> list[str]:
-    """Return the names of entries whose bars say nothing, since others kept the machine busy."""
+    """Return the entries without a verdict, because other programs kept the machine busy."""
     return [result.name for result in results if result.holds is None]
 
 
@@ -69,5 +69,5 @@ def _verdict(result: Result, *, is_reached: bool) -> str:
 
 
 def shown(figure: float) -> str:
-    """Return a figure with as many digits as a noisy machine can mean."""
+    """Return a figure with the digits that are significant on a noisy machine."""
     return f"{figure:,.0f}" if figure >= 100 else f"{figure:.3g}"

@@ -36,14 +36,14 @@ _decode = msgspec.json.Decoder(Sample).decode
 
 
 class Way(NamedTuple):
-    """How events get from one process into others."""
+    """A way of sending events from one process to others."""
 
     opening: PublisherOpening
     subscriber: Subscriber
 
 
 def entries(sizes: Sizes) -> tuple[Entry, ...]:
-    """Return the entries of `tail.across.`: what a subscriber waits."""
+    """Return the entries of `tail.across.`: the latency of a subscriber."""
     return (*_percentiles("one", 1, sizes), *_percentiles("eight", sizes.eight, sizes))
 
 
@@ -65,7 +65,7 @@ def _percentiles(number: str, subscribers: int, sizes: Sizes) -> tuple[Entry, ..
             bars=bars,
         )
         for percentile, bars in (
-            # To wake eight processes takes time: with bare inotify they are five times as fast
+            # Waking eight processes takes time: bare inotify is five times as fast
             # as a table that is polled each millisecond. So inotify is their only bar.
             (50, {"inotify": 0.8, "sqlite": 6} if subscribers == 1 else {"inotify": 0.6}),
             (99, {"inotify": 0.6, "sqlite": 3}),
@@ -81,7 +81,7 @@ def _contenders(
 
 def _deliver(way: Way, subscribers: int, events: int, scratch: Path) -> list[float]:
     with fresh(scratch) as path, closing(way.opening(path, Durability.WRITTEN)) as store:
-        # It makes files, here or with a peer, which would hold up one event in a hundred.
+        # The first event creates files, also with peers, which would delay one event in a hundred.
         store.append(samples(1)[0])
         with crew(way.subscriber, [(path, events)] * subscribers) as members:
             for member in members:

@@ -23,7 +23,7 @@ Ready = Callable[[], object]
 
 
 def entries(sizes: Sizes) -> tuple[Entry, ...]:
-    """Return the entries of `tail.inside.`: what a subscriber waits, in the median."""
+    """Return the entries of `tail.inside.`: the median latency of a subscriber."""
     return tuple(
         Entry(
             name=f"tail.inside.{way}.{number}",

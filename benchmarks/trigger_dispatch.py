@@ -21,7 +21,7 @@ _CONCURRENCIES = {"one": 1, "eight": 8}
 
 
 class _Way(NamedTuple):
-    """How functions are written, and how many of them are to be called in a second."""
+    """A kind of functions, and the bar for calls in a second."""
 
     name: str
     is_async: bool
@@ -38,8 +38,8 @@ _WAYS = (_Way("sync", False, 20_000), _Way("async", True, 40_000))
 def entries(sizes: Sizes) -> tuple[Entry, ...]:
     """Return the entries: functions that block and `async` ones, beside workers on a queue.
 
-    A queue shows what calls and hand-overs cost by themselves: it keeps nothing, has no cursor,
-    no order by key, no retries and no counts. So there is no bar for it.
+    A queue shows the cost of calls and hand-overs alone: it stores nothing, and has no cursor,
+    order by key, retries or counts. So there is no bar for it.
     """
     return tuple(
         Entry(

@@ -1,4 +1,4 @@
-"""`trigger.tail`: what a predicate adds to the way from a publisher to its subscribers."""
+"""`trigger.tail`: the latency that a predicate adds between a publisher and subscribers."""
 
 import threading
 from collections.abc import Mapping

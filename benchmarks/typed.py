@@ -26,7 +26,7 @@ def _publish(scratch: Path, *, batches: int) -> Mapping[str, Contender]:
 
 
 def _published(scratch: Path, batches: list[pa.RecordBatch]) -> float:
-    """Publish with the topic's definition in hand."""
+    """Publish with the definition of the topic."""
     with fresh(scratch) as path, sl.open(ours.url_of(path)) as log:
         scope = log.scope("acme")
         topic = scope.register("rows", SCHEMA)
@@ -37,7 +37,7 @@ def _published(scratch: Path, batches: list[pa.RecordBatch]) -> float:
 
 
 def _published_by_name(scratch: Path, batches: list[pa.RecordBatch]) -> float:
-    """Publish to whatever topic the tenant has under the name at that moment."""
+    """Publish by the name of the topic."""
     with fresh(scratch) as path, sl.open(ours.url_of(path)) as log:
         scope = log.scope("acme")
         scope.register("rows", SCHEMA)
@@ -48,7 +48,7 @@ def _published_by_name(scratch: Path, batches: list[pa.RecordBatch]) -> float:
 
 
 def _streamed(scratch: Path, batches: list[pa.RecordBatch]) -> float:
-    """Write an IPC stream into a file: each batch is with the system when it returns."""
+    """Write an IPC stream into a file: each batch is in the page cache when it returns."""
     with (
         fresh(scratch) as path,
         pa.OSFile(str(path), "wb") as file,

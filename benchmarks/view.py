@@ -1,4 +1,4 @@
-"""`view.*`: records into a state, and answers from it, beside the least Python can do."""
+"""`view.*`: folding records into a state, and lookups, compared with minimal Python."""
 
 import json
 from collections.abc import Callable, Mapping

@@ -5,15 +5,17 @@ further. Whatever is read, or refused with an error of ours, is right; anything 
 Checksums are made right again after a mutation, or nothing behind them would be reached.
 """
 
+import atexit
 import contextlib
+import functools
 import random
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from io import BytesIO
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
 import google_crc32c
@@ -174,46 +176,65 @@ def _imported(file_format: str) -> Callable[[bytes], object]:
 
 
 class Guided:
-    """The inputs of one decoder that reached something new, and what was reached."""
+    """The inputs of one decoder that reached something new, and what none has reached yet."""
 
-    def __init__(self, decoder: Decoder, chosen: random.Random) -> None:
+    def __init__(self, decoder: Decoder) -> None:
         self._decoder = decoder
-        self._chosen = chosen
-        self._lines: set[tuple[str, int]] = set()
+        #: By the id of its code, which is kept here, too: the lines that are left.
+        self._left: dict[int, tuple[CodeType, set[int]]] = {}
+        self._is_new = False
         self.kept: list[bytes] = []
         self._try(decoder.sound)
         assert self.kept, f"{decoder.name}: the sound input reaches nothing"
 
-    def run(self, inputs: int) -> None:
+    def run(self, inputs: int, chosen: random.Random) -> None:
         """Try so many inputs; AssertionError for one that is neither read nor refused."""
         for _ in range(inputs):
-            self._try(mutated(self._chosen, self._chosen.choice(self.kept)))
+            self._try(mutated(chosen, chosen.choice(self.kept)))
 
     def _try(self, given: bytes) -> None:
-        before = len(self._lines)
-        sys.settrace(self._traced)
+        self._is_new = False
+        sys.settrace(self._called)
         try:
             self._decoder.read(given)
         except sl.StrandlineError:
             pass
         except Exception as error:
-            raise AssertionError(f"{self._decoder.name}: {error!r} of {given[:200]!r}") from error
+            raise AssertionError(f"{self._decoder.name}: {error!r} of {given!r}") from error
         finally:
             sys.settrace(None)
-        if len(self._lines) > before:
+        if self._is_new:
             self.kept.append(given)
 
+    def _called(self, run: FrameType, event: str, _: Any) -> Any:  # noqa: ARG002 - A call.
+        """Trace the lines of a function of ours, unless all of them were reached."""
+        code = run.f_code
+        known = self._left.get(id(code))
+        if known is None:
+            is_ours = code.co_filename.startswith(_OURS)
+            lines = {line for _, _, line in code.co_lines() if line is not None}
+            known = self._left[id(code)] = code, lines if is_ours else set()
+        return self._traced if known[1] else None
+
     def _traced(self, run: FrameType, event: str, _: Any) -> Any:
-        if not run.f_code.co_filename.startswith(_OURS):
-            return None
         if event == "line":
-            self._lines.add((run.f_code.co_filename, run.f_lineno))
+            left = self._left[id(run.f_code)][1]
+            if run.f_lineno in left:
+                left.discard(run.f_lineno)
+                self._is_new = True
         return self._traced
 
 
+@functools.cache
+def _each_guided() -> Sequence[Guided]:
+    """Return the decoders, each with what it has reached in this process."""
+    folder = tempfile.TemporaryDirectory()
+    atexit.register(folder.cleanup)
+    return [Guided(decoder) for decoder in decoders(Path(folder.name))]
+
+
 def run(seed: int) -> None:
-    """Give each decoder so many inputs."""
+    """Give each decoder so many inputs, made of what earlier seeds have kept, too."""
     chosen = random.Random(seed)
-    with tempfile.TemporaryDirectory() as folder:
-        for decoder in decoders(Path(folder)):
-            Guided(decoder, chosen).run(INPUTS_PER_SEED)
+    for guided in _each_guided():
+        guided.run(INPUTS_PER_SEED, chosen)

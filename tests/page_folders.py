@@ -6,10 +6,10 @@ import tempfile
 from typing import Any
 
 
-def enter_folder(namespace: dict[str, Any]) -> None:
+def enter_folder(namespace: dict[str, Any], prefix: str = "strandline docs ") -> None:
     """Have the examples of a page, which share these names, run in a new folder."""
     namespace["_left"] = os.getcwd()
-    namespace["_folder"] = tempfile.TemporaryDirectory(prefix="strandline-docs-")
+    namespace["_folder"] = tempfile.TemporaryDirectory(prefix=prefix)
     os.chdir(namespace["_folder"].name)
 
 

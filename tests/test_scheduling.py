@@ -48,7 +48,7 @@ FEWER = "list(range(20)) if FETCHED.exists() else list(range(40))"
 
 
 @pytest.mark.parametrize("numbers", [SAME, CHANGED, FEWER], ids=["same", "changed", "fewer"])
-def test_a_run_goes_on_after_a_process_was_killed(numbers: str, tmp_path: Path) -> None:
+def test_a_run_continues_after_a_process_was_killed(numbers: str, tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text(SHARED)
     (tmp_path / "test_numbers.py").write_text(TESTS.format(numbers=numbers))
     options = ["-q", "-n2", "--max-worker-restart=2", "-p", "no:cacheprovider"]

@@ -14,7 +14,7 @@ MONDAY = Run("2026-11-16", "aaaaaaaa")
 TUESDAY = Run("2026-11-17", "bbbbbbbb")
 
 
-def test_a_later_run_goes_on_with_the_seeds_that_are_left(tmp_path: Path) -> None:
+def test_a_later_run_continues_with_the_seeds_that_are_left(tmp_path: Path) -> None:
     path = tmp_path / "counts.json"
     counts = Counts(path, MONDAY)
     assert counts.seeds("kills", 10, first=100) == range(100, 110)

@@ -1,11 +1,11 @@
-"""Compares the public interface with the one that is stored, and names what would break a caller.
+"""Compares the public interface with the stored one, and lists changes that break callers.
 
-    python -m tools.api_baseline            say what is new and what breaks; 1 if anything breaks
-    python -m tools.api_baseline --store    make the present interface the stored one
+    python -m tools.api_baseline            print additions and breaks; exit code 1 for a break
+    python -m tools.api_baseline --store    store the present interface
 
 tools/baseline/ has the interface of the last release, a stub for each public room: names,
-parameters, defaults, annotations. It is written again with each release, and before that only
-where a break is meant and CHANGELOG.md reports it. See design 0108.
+parameters, defaults, annotations. It is stored again with each release, and before that only for
+an intended break that CHANGELOG.md reports. See design 0108.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from tools.api_pages import ROOMS
 
 ROOT = Path(__file__).parents[1]
 BASELINE = ROOT / "tools" / "baseline"
-#: Of what is compiled, the same in Python.
+#: The Python versions of compiled classes.
 _PLAIN = {
     "Event": "values._plain_event.Event",
     "Record": "values._plain_record.Record",
@@ -65,7 +65,7 @@ def _class(name: str, found: griffe.Class, indent: str) -> Iterator[str]:
     yield f"{indent}class {name}:"
     inner = indent + "    "
     is_empty = True
-    # What a class has from another of ours is its own to a caller.
+    # Inherited members are part of the interface, too.
     for each, member in sorted({**found.inherited_members, **found.members}.items()):
         if each.startswith("_") and each not in _SPECIAL:
             continue
@@ -101,7 +101,7 @@ def _parameters(found: griffe.Function) -> Iterator[str]:
 
 
 def breaks(room: str, old: str, new: str) -> list[str]:
-    """Return what a caller of the old interface of a room may trip over in the new one."""
+    """Return the changes of a room that break callers of the old interface."""
     name = room.replace(".", "_")
     before, after = (griffe.visit(name, Path(f"{name}.py"), each) for each in (old, new))
     return [f"{room}: {_words(each)}" for each in griffe.find_breaking_changes(before, after)]
@@ -143,10 +143,10 @@ def main(arguments: Sequence[str]) -> int:
         broken += breaks(room, old, text)
     gone = [f"{room}: the room was removed" for room in before.keys() - present.keys()]
     if not (broken or gone):
-        print("Nothing that was public has gone or changed.")
+        print("No public name was removed or changed.")
         return 0
     print("\nThis breaks callers:", *broken, *gone, sep="\n  ")
-    print("Keep the old name or parameter, or say it in CHANGELOG.md and run with --store.")
+    print("Keep the old name or parameter, or report it in CHANGELOG.md and run with --store.")
     return 1
 
 

@@ -4,7 +4,7 @@ public room has a page of its own.
 
     python -m tools.api_pages
 
-A test holds the pages to what this makes.
+A test compares the pages with what this makes.
 """
 
 import ast
@@ -35,16 +35,16 @@ ROOMS = (
 )
 NAMES = FOLDER.parent / "names.md"
 _KINDS = ("function", "class", "constant", "error")
-#: Of what is compiled, the same in Python, which has signatures.
+#: The Python versions of compiled classes, which have signatures.
 _PLAIN = {"Event": _plain_event.Event, "Record": _plain_record.Record}
 _SPECIAL = {"__aenter__", "__aiter__", "__await__", "__enter__", "__init__", "__iter__"}
 _LINE_MAX = 76
-#: What an async face says of a call that is the blocking one in a thread.
+#: The docstring of an async call that runs the blocking one in a thread.
 _OFF_LOOP = re.compile(r"Do what `(?:\w+\.)*(\w+\.\w+)` does, off the event loop\.")
 
 
 class Page(NamedTuple):
-    """What stands before the names of a module on one page, and the names."""
+    """One page: its beginning, and the names of a module that it describes."""
 
     title: str
     opening: str
@@ -52,7 +52,7 @@ class Page(NamedTuple):
     names: Sequence[str]
 
     def values(self) -> Iterator[tuple[str, str, Any]]:
-        """Yield each name, its heading, and what it is."""
+        """Yield each name, its heading, and its value."""
         for name in self.names:
             value = _PLAIN.get(name) or getattr(import_module(self.module), name)
             # Without the module, `scan` and `Scan` would have one anchor.
@@ -136,8 +136,8 @@ def names_page() -> str:
         for name, kind, what in rows
     ]
     head = (
-        "# Public names\n\nWhat `import strandline` offers. Whatever is not in this table, or in "
-        "`__all__` of a room with a page of its own, may change without notice.\n\n"
+        "# Public names\n\nThe names of `import strandline`. Names that are not in this table, or "
+        "in `__all__` of a room with a page of its own, may change without notice.\n\n"
         "| name | kind | what it is |\n|---|---|---|\n"
     )
     return head + "\n".join(lines) + "\n"
@@ -162,7 +162,7 @@ def _linked(name: str, kind: str) -> str:
 
 
 def _constant_docstring(name: str, value: Any) -> str:
-    """Return the text that stands below a constant where it is written."""
+    """Return the docstring below the definition of a constant."""
     body = ast.parse(inspect.getsource(import_module(type(value).__module__))).body
     for statement, following in itertools.pairwise(body):
         target = statement.target if isinstance(statement, ast.AnnAssign) else None
@@ -187,7 +187,7 @@ def _class(kind: type) -> Iterator[str]:
     above = [each.__name__ for each in kind.__bases__ if each.__name__ in _places()]
     if above:
         yield f"A kind of {', '.join(f'`{name}`' for name in above)}."
-    # What object or Exception say of themselves is not a docstring of ours.
+    # The docstrings of object and Exception are not shown.
     yield _own_docstring(kind)
     if issubclass(kind, BaseException):
         return
@@ -203,7 +203,7 @@ def _class(kind: type) -> Iterator[str]:
 
 
 def _described_members(kind: type) -> dict[str, Any]:
-    """Return the members with a heading of their own: those that say more than `_awaited`."""
+    """Return the members with a heading of their own: all but those that `_awaited` lists."""
     return {name: each for name, each in _members(kind).items() if not _blocking(each)}
 
 
@@ -240,20 +240,20 @@ def _written_fields(kind: type, *, is_enum: bool) -> Iterator[tuple[str, str]]:
     try:
         (written,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
     except OSError:
-        return  # compiled, or made by a call: it has no fields of its own
+        return  # Compiled, or created by a call: it has no written fields.
     assert isinstance(written, ast.ClassDef)
     for statement, following in itertools.pairwise([*written.body, ast.Pass()]):
-        told = ""
+        text = ""
         if isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant):
-            told = " ".join(str(following.value.value).split())
+            text = " ".join(str(following.value.value).split())
         if is_enum and isinstance(statement, ast.Assign) and len(statement.targets) == 1:
             name = ast.unparse(statement.targets[0])
-            cells = [f"`{name}`", told]
+            cells = [f"`{name}`", text]
         elif not is_enum and isinstance(statement, ast.AnnAssign):
             name = ast.unparse(statement.target)
             kept = ast.unparse(statement.annotation)
             default = f" = {ast.unparse(statement.value)}" if statement.value else ""
-            cells = [f"`{name}`", f"`{kept}{default}`".replace("|", "\\|"), told]
+            cells = [f"`{name}`", f"`{kept}{default}`".replace("|", "\\|"), text]
         else:
             continue
         if not name.startswith("_"):
@@ -269,7 +269,7 @@ def _property(name: str, member: property, kind: type) -> str:
 
 
 def _argument(kind: type, variable: TypeVar) -> Any:
-    """Return what a class says for a type variable of one that it is made of."""
+    """Return the type that a class passes for a type variable of its base."""
     for base in getattr(kind, "__orig_bases__", ()):
         variables = getattr(get_origin(base), "__parameters__", ())
         if variable in variables:
@@ -278,7 +278,7 @@ def _argument(kind: type, variable: TypeVar) -> Any:
 
 
 def _members(kind: type) -> dict[str, Any]:
-    """Return the public methods and properties, wherever among our classes they are written."""
+    """Return the public methods and properties, including those of our base classes."""
     found: dict[str, Any] = {}
     for each in reversed(kind.__mro__):
         if not each.__module__.startswith("strandline"):
@@ -300,7 +300,7 @@ def _function(name: str, function: Any) -> Iterator[str]:
 
 
 def _signature(name: str, function: Any) -> str:
-    """Return the head of a function as it is written, the same in every Python."""
+    """Return the signature of a function from its source, the same in every Python."""
     tree = ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(function))))
     (found,) = tree.body
     assert isinstance(found, (ast.FunctionDef, ast.AsyncFunctionDef))
@@ -309,7 +309,7 @@ def _signature(name: str, function: Any) -> str:
     annotation = _unquoted(found.returns)
     returned = ast.unparse(annotation) if annotation else ""
     if _returned(function) != _returned(inspect.unwrap(function)):
-        # An async face may return something else than what it is made of.
+        # An async call may return another type than the blocking call that it wraps.
         returned = _returned(function)
     returns = f" -> {returned}" if returned else ""
     parameters = list(_parameters(found.args))
@@ -382,7 +382,7 @@ def _own_docstring(value: Any) -> str:
 
 
 def main() -> None:
-    """Write every page, and remove what is no page any more."""
+    """Write every page, and remove obsolete ones."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     made = pages()
     for path in FOLDER.glob("*.md"):

@@ -1,14 +1,15 @@
 """The tables of benchmarks in README, on the home page and in the trade-offs, from
 benchmarks/results.json.
 
-python -m tools.benchmark_table     write them again
+python -m tools.benchmark_table     writes them
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from benchmarks.results import Result, load
+from tools.this_run import Run
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "benchmarks" / "results.json"
@@ -18,7 +19,7 @@ PAGES = (README, HOME, ROOT / "docs" / "trade-offs.md")
 
 _BLOCK = re.compile(r"(<!-- benchmarks -->\n).*?(<!-- end of benchmarks -->)", re.DOTALL)
 
-#: Entry → what it is, and beside whom it is shown.
+#: Entry → its description, and the peers that are shown with it.
 ROWS: Mapping[str, tuple[str, Sequence[str]]] = {
     "append.single.written.exclusive": (
         "`file:` one event at a time, written, exclusive",
@@ -97,12 +98,21 @@ def table(page: Path, results: Sequence[Result]) -> str:
         beside = "; ".join(f"{NAMES[peer]} {shown(result.beside[peer])}" for peer in peers)
         ratios = "; ".join(f"{result.ratios[peer]:.2f}" for peer in peers)
         lines.append(f"| {text} | {shown(result.ours)} {result.unit} | {beside} | {ratios} |")
-    runs = sorted({str(found[name].run) for name in names})
-    return "\n".join([*lines, "", f"Measured on {'; '.join(runs)}."]) + "\n"
+    return (
+        "\n".join([*lines, "", f"Measured on {_days({found[name].run for name in names})}."]) + "\n"
+    )
+
+
+def _days(runs: Iterable[Run]) -> str:
+    """Return each day of these runs, with its commits."""
+    commits: dict[str, list[str]] = {}
+    for each in sorted(runs, key=str):
+        commits.setdefault(each.day, []).append(f"`{each.commit}`")
+    return "; ".join(f"{day}, {' and '.join(found)}" for day, found in commits.items())
 
 
 def shown(figure: float) -> str:
-    """Return three digits, which is more than a shared machine can mean."""
+    """Return three significant digits; a shared machine measures no more."""
     return f"{float(f'{figure:.3g}'):,.0f}" if figure >= 100 else f"{figure:.3g}"
 
 

@@ -7,8 +7,8 @@
     --output FILE           to another place
 
 Needs a C compiler and nothing else: neither Python's headers nor any package. Uses `cc`, else
-the `ziglang` package of this Python, if it has it. Ends with 3 where there is neither, and
-with 1 where the sources do not compile: Strandline then runs in plain Python.
+the `ziglang` package of this Python, if it has it. Exits with 3 if there is neither, and with 1 if
+the sources do not compile: Strandline then runs in plain Python.
 """
 
 import argparse
@@ -34,7 +34,7 @@ NO_COMPILER = 3
 
 
 class BuildError(Exception):
-    """What a compiler said."""
+    """The compiler failed; the message is its output."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -61,7 +61,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def is_built() -> bool:
-    """Say whether the library was built from the sources as they are."""
+    """Return whether the library was built from the present sources."""
     try:
         with open(STAMP, encoding="utf-8") as file:
             return file.read() == fingerprint() and os.path.exists(LIBRARY)
@@ -102,7 +102,7 @@ def find_compiler() -> Optional[List[str]]:
 
 
 def build(compiler: List[str], output: str, flags: Sequence[str] = ()) -> None:
-    """Compile each file, two at a time, and link them; the library appears whole or not at all."""
+    """Compile each file, two at a time, and link them; the library is replaced atomically."""
     objects = output + ".objects"
     shutil.rmtree(objects, ignore_errors=True)
     os.makedirs(objects)

@@ -2,7 +2,7 @@
 
     python -m tools.cli_page
 
-A test holds the page to what this makes.
+A test compares the page with what this makes.
 """
 
 from collections.abc import Iterator
@@ -23,28 +23,27 @@ _INTRODUCTION = """\
 `python -m strandline`. This page is made from the \
 commands by `python -m tools.cli_page`; `strandline COMMAND --help` says the same.
 
-`--url` says which log a command is about; without it the variable `STRANDLINE_URL` does, and \
-without that it is `file:.strandline/events`, or `events` in `STRANDLINE_STATE_DIR`. A command \
-that only looks changes no byte, and only `create` and `import` make a log.
+`--url` is the log that a command uses; without it, the variable `STRANDLINE_URL`; and without \
+that, `file:.strandline/events`, or `events` in `STRANDLINE_STATE_DIR`. A command that only reads \
+changes no byte, and only `create` and `import` create a log.
 
 The answer goes to standard output, everything else to standard error; progress is shown on a \
-terminal only, and colour neither there if `NO_COLOR` is set. Whatever comes from a log is shown \
-with control characters escaped. With `--json` the answer is one JSON document on one line, or a \
-line for each record where records are shown; fields are added at times, and none is renamed or \
+terminal only, and there without colour if `NO_COLOR` is set. Control characters in the content of \
+a log are escaped. With `--json` the answer is one JSON document on one line, or a \
+line for each record where records are shown; fields may be added, and none is renamed or \
 removed. An error is then one JSON document on standard error: \
 `{error: {class, message, fields, exit_code}}`, with the class `UsageError` for a call that is \
-not understood. `strandline --install-completion` teaches your shell the commands, and the names \
-of topics.
+not valid. `strandline --install-completion` adds completion of commands and topics to your shell.
 
-A PLACE is `earliest`, `latest`, an offset, a time such as `2026-03-01T12:00:00Z` (UTC if it \
-does not say), or how long ago, such as `15m`. An AGE is `90s`, `15m`, `12h`, `7d` or `2w`, a SIZE \
+A PLACE is `earliest`, `latest`, an offset, a time such as `2026-03-01T12:00:00Z` (UTC by \
+default), or how long ago, such as `15m`. An AGE is `90s`, `15m`, `12h`, `7d` or `2w`, a SIZE \
 `4096`, `10MB` or `64MiB`.
 """
 
 _EXAMPLES = """\
 ## The examples
 
-The examples below are run as tests. They go on from this log:
+The examples below are run as tests, on this log:
 
 ```sh
 {lines}
@@ -57,7 +56,7 @@ and those of `views` find the snapshot `totals.snapshot` of a view over `orders`
 _EXPORTS = """\
 ## The format of an export
 
-Both formats hold the same, and `import` restores all of it but what is said below.
+Both formats have the same content, and `import` restores all of it, except as described below.
 
 - **JSON lines**: the first line is the topic, `{strandline_export: 1, log_id, topic, tenant, \
 topic_id, kind, partitions, retention_age_s, retention_bytes, limit_bytes, proof, \
@@ -80,7 +79,7 @@ proof, which `import` computes again.
 
 
 def page(preparation: tuple[str, ...]) -> str:
-    """Return the page; `preparation` is what the examples go on from."""
+    """Return the page; `preparation` is run before the examples."""
     parts = [_INTRODUCTION, _exit_codes(), _EXAMPLES.format(lines="\n".join(preparation))]
     for words, command in commands(typer.main.get_command(app)):
         parts.append(_section(words, command))
@@ -101,7 +100,8 @@ def commands(group: Any, words: str = "") -> Iterator[tuple[str, Any]]:
 
 def _exit_codes() -> str:
     rows = "\n".join(f"| {int(code)} | {text} |" for code, text in MEANINGS.items())
-    return f"## Exit codes\n\nThey stay as they are.\n\n| code | meaning |\n|---|---|\n{rows}\n"
+    head = "## Exit codes\n\nThey do not change between versions.\n\n"
+    return f"{head}| code | meaning |\n|---|---|\n{rows}\n"
 
 
 def _section(words: str, command: Any) -> str:

@@ -2,7 +2,7 @@
 
     python -m tools.http_page
 
-A test holds the page to what this makes.
+A test compares the page with what this makes.
 """
 
 from collections.abc import Iterator
@@ -17,8 +17,8 @@ PAGE = Path(__file__).parents[1] / "docs" / "reference" / "http.md"
 _INTRODUCTION = """\
 # The HTTP interface
 
-`strandline serve` has these endpoints; the same is at `/openapi.json` of every server, as an \
-OpenAPI 3.1 document. This page is made by `python -m tools.http_page`. How to start a server: \
+`strandline serve` has these endpoints; every server has them at `/openapi.json`, as an OpenAPI \
+3.1 document. This page is made by `python -m tools.http_page`. How to start a server: \
 [Serve a log](../howto/serve-a-log.md). How to call it: \
 [Use it from another language](../howto/use-it-from-another-language.md).
 

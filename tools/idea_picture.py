@@ -1,9 +1,9 @@
-"""Draws the one idea, docs/images/idea.svg, from the lines of docs/images/idea.txt.
+"""Draws docs/images/idea.svg, a topic and its readers, from the lines of docs/images/idea.txt.
 
     python -m tools.idea_picture
 
-A line is a word and what it is about: `log NAME RECORDS`, `cursor OFFSET TEXT`, `append TEXT`,
-`hint TEXT`. A test holds the picture to the text.
+A line is a keyword and its arguments: `log NAME RECORDS`, `cursor OFFSET TEXT`, `append TEXT`,
+`hint TEXT`. A test compares the picture with the text.
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,7 @@
-"""Brings the jars of a Kafka broker, and of Spark's connector, into .cache/kafka, once.
+"""Downloads the jars of a Kafka broker, and of Spark's connector, into .cache/kafka, once.
 
-They are for tests and benchmarks, come by Maven as this machine is configured, and are used only
-if each has the digest in kafka_jars.sha256 or kafka_connector.sha256. `python -m
+They are for tests and benchmarks. Maven downloads them, as it is configured on this machine, and
+they are used only if each has the digest in kafka_jars.sha256 or kafka_connector.sha256. `python -m
 tools.kafka_jars` prints the folder of the broker's, and with `connector` that of the other.
 """
 
@@ -28,7 +28,7 @@ _POM: Final = """\
 _DEPENDENCY: Final = """<dependency>
     <groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version>{}
   </dependency>"""
-#: PySpark has the rest.
+#: The other dependencies are part of PySpark.
 _ALONE: Final = """
     <exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"""
 
@@ -121,7 +121,7 @@ def _fetch(jars: _Jars) -> None:
         try:
             os.replace(Path(made) / "libs", jars.folder)
         except OSError:
-            # Another process was faster.
+            # Another process has done the same meanwhile.
             if not jars.folder.is_dir():
                 raise
 

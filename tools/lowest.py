@@ -3,7 +3,7 @@
     python -m tools.lowest             the tests below
     python -m tools.lowest tests/log   others
 
-Only what the library itself and its extras (but Spark) name is old; the tools of the tests are
+Only dependencies of the library and its extras (except Spark) are old; the tools of the tests are
 those of the lock files. The environment is .cache/lowest.
 """
 

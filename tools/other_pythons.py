@@ -1,11 +1,11 @@
 """Runs a fast part of the tests with the oldest and the newest Python of this machine.
 
     python -m tools.other_pythons           those that are not the Python of .venv
-    python -m tools.other_pythons --list    say which, and run nothing
+    python -m tools.other_pythons --list    list them, and run nothing
 
-pyproject.toml says which Pythons the library is for. Each gets an environment in
+pyproject.toml has the range of supported Pythons. Each gets an environment in
 .cache/pythons/<version>, made by the uv of .venv from the lock files with their hashes,
-so that a Python without the modules venv and ensurepip will do. Spark is left out of it.
+so that the Python needs neither venv nor ensurepip. Spark is not installed.
 """
 
 import argparse
@@ -89,7 +89,7 @@ def found_pythons(places: Iterable[str]) -> Iterator[Python]:
 
 
 def _asked(path: str) -> Python | None:
-    """Return what an executable says of itself; None if it does not start, or is no release."""
+    """Return the version of an executable; None if it does not start, or is no release."""
     try:
         answer = subprocess.run(
             [path, "-I", "-c", _TOLD],
@@ -176,7 +176,7 @@ def tested(python: Python, arguments: Sequence[str]) -> bool:
 
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description="Run fast tests with other Pythons.")
-    parser.add_argument("--list", action="store_true", help="say which, and run nothing")
+    parser.add_argument("--list", action="store_true", help="list them, and run nothing")
     parser.add_argument("arguments", nargs="*", help="what pytest runs instead of the fast part")
     options = parser.parse_args(arguments)
     known = supported(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"])

@@ -24,7 +24,7 @@ from tools import setup_env
 ROOT = Path(__file__).resolve().parents[1]
 DIST = ROOT / "dist"
 PLACE = ROOT / ".cache" / "release"
-#: 1980, before which a zip file cannot date anything; only where there is no commit to ask.
+#: 1980, the earliest time in a zip file; used if there is no commit.
 _EPOCH = "315532800"
 _TEN_LINES = """
 import strandline as sl
@@ -39,7 +39,7 @@ print(sl.__version__)
 
 
 class CheckError(Exception):
-    """What is wrong with the packages, in words."""
+    """A check has failed; the message says what is wrong."""
 
 
 def build() -> None:
@@ -63,7 +63,7 @@ def digests(folder: Path) -> dict[str, str]:
 
 
 def metadata() -> None:
-    """Have twine check what an index would refuse, and see that the types are declared."""
+    """Run twine's checks of what an index would refuse, and check that types are declared."""
     run([str(_tools() / "twine"), "check", "--strict", *map(str, (wheel(), source()))])
     with zipfile.ZipFile(wheel()) as packed:
         if "strandline/py.typed" not in packed.namelist():
@@ -100,8 +100,8 @@ def tests() -> None:
 
 
 def types() -> None:
-    """Have pyright look for public names whose type is not known, or only inferred."""
-    # With all extras: what they bring would be of an unknown type otherwise.
+    """Run pyright to find public names whose type is unknown, or only inferred."""
+    # With all extras, since names from missing packages would have an unknown type.
     lock = str(ROOT / setup_env.DEV_LOCK)
     python = fresh("typed", f"{wheel()}[all]", "--constraint", lock)
     command = [str(_tools() / "pyright"), "--verifytypes", "strandline", "--ignoreexternal"]
@@ -131,7 +131,7 @@ def types() -> None:
 
 
 def untyped(symbols: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield each public name whose type pyright does not know for sure, and what it says."""
+    """Yield each public name whose type is not known for certain, and pyright's message."""
     for each in symbols:
         if not each["isTypeKnown"] or each["isTypeAmbiguous"]:
             told = (line["message"].replace("\n", " ") for line in each["diagnostics"])

@@ -1,13 +1,13 @@
 """Prepares .venv from the lock files, and does nothing when it is up to date.
 
 Runs on the bare python3 of a fresh machine, so it uses the standard library only
-and keeps to syntax that an old Python can parse: an old Python gets an answer
-in plain words instead of a SyntaxError.
+and keeps to syntax that an old Python can parse: an old Python prints a message
+instead of a SyntaxError.
 
     setup_env.py            make .venv match requirements/ and pyproject.toml
     setup_env.py --lock     write requirements/ again from pyproject.toml
     setup_env.py --upgrade  the same, with the newest versions allowed
-    --chosen                the caller picked this Python: look for no other
+    --chosen                the caller selected this Python: search for no other
 """
 
 import argparse
@@ -61,7 +61,7 @@ Settings = Dict[str, str]
 
 
 class SetupError(Exception):
-    """What went wrong and what to do next, in words for the person at the terminal."""
+    """Set-up failed; the message says why and what to do next."""
 
 
 class Python(NamedTuple):
@@ -90,7 +90,7 @@ def main(arguments: List[str]) -> int:
         print(f"\n{error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("\nStopped. The next make command goes on from here.", file=sys.stderr)
+        print("\nStopped. The next make command continues from here.", file=sys.stderr)
         return 130
     except OSError as error:
         print(f"\nThe set-up failed: {error}.", file=sys.stderr)
@@ -102,7 +102,7 @@ def main(arguments: List[str]) -> int:
 def find_python(chosen: bool) -> Python:
     version = ".".join(str(number) for number in sys.version_info[:3])
     if os.path.realpath(sys.prefix) == os.path.realpath(VENV):
-        # It is activated. Made again with its own Python, it would be removed first.
+        # It is activated: making it again with its own Python would remove that first.
         made_by = (read(MADE_BY) or "").split("\n")[1:]
         if len(made_by) != len(Python._fields):
             raise SetupError("Leave the environment .venv first (deactivate), then try again.")
@@ -159,7 +159,7 @@ def prepare(python: Python) -> None:
 
 
 def build_core(python: Python) -> None:
-    """Build the compiled core if its sources have changed; without a compiler, do without."""
+    """Build the compiled core if its sources have changed, and if there is a compiler."""
     command = [VENV_PYTHON, "-I", "-X", "utf8", os.path.join("tools", "build_core.py")]
     code, output = ended(command, dict(os.environ))
     if code == NO_COMPILER and read(NO_ZIG) != identity(python):
@@ -220,7 +220,7 @@ def make_venv(python: Python) -> None:
     minor = ".".join(python.version.split(".")[:2])
     advice = (
         f"On Debian and Ubuntu: apt-get install python3-venv (or python{minor}-venv).\n"
-        "Elsewhere: use a Python that has the modules venv and ensurepip, and see that\n"
+        "Elsewhere: use a Python that has the modules venv and ensurepip, and check that\n"
         "the project folder has free space. Then run the same make command again."
     )
     shutil.rmtree(VENV, ignore_errors=True)
@@ -231,7 +231,7 @@ def make_venv(python: Python) -> None:
 
 
 def pip_settings(python: Python) -> Settings:
-    """Return pip's own configuration: files and environment, the stronger one winning."""
+    """Return pip's configuration from files and the environment, which has precedence."""
     for path in (python.path, VENV_PYTHON):
         answer = subprocess.run(
             [path, "-I", "-m", "pip", "config", "list"],

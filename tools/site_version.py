@@ -1,4 +1,4 @@
-"""Shows on each page of the site which version it is of. mkdocs calls `on_config`."""
+"""Shows the version on each page of the site. mkdocs calls `on_config`."""
 
 import tomllib
 from pathlib import Path

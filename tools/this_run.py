@@ -1,4 +1,4 @@
-"""When something was measured or tried, and on what code."""
+"""The day and the commit of a measurement or a test run."""
 
 import subprocess
 from datetime import UTC, datetime

@@ -1,6 +1,6 @@
 """The counts of tortures and mutants in docs/reference/guarantees.md, from torture/*.json.
 
-python -m tools.torture_table     write them again
+python -m tools.torture_table     writes them
 """
 
 import re

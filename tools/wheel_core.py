@@ -1,4 +1,4 @@
-"""Has a wheel carry the compiled core, where there is a compiler; used by the build of wheels.
+"""Adds the compiled core to a wheel, if there is a compiler; used by the build of wheels.
 
 Without one, or with `STRANDLINE_CORE=off`, the wheel is for any machine, and plain Python.
 """

@@ -1,7 +1,7 @@
 """How often each torture has passed, over any number of runs: torture/counts.json.
 
-A run goes on with the seeds that follow, and adds to the count. Of each count the file has the
-days and commits of its first and its last run. Remove an entry to begin it again.
+A run continues with the next seed and adds to the count. Each count has the day and the commit
+of its first and of its last run. Remove an entry to begin it again.
 """
 
 import contextlib
@@ -17,30 +17,30 @@ COUNTS = ROOT / "torture" / "counts.json"
 
 
 class Count(msgspec.Struct):
-    """What became of the seeds of one torture."""
+    """How many seeds of one torture passed and failed."""
 
     first: Run
     last: Run
     next_seed: int
     full: int
-    """How many seeds are the full count."""
+    """How many seeds make the count full."""
     passed: int = 0
     failed: int = 0
 
 
 class AlreadyCountingError(Exception):
-    """Another torture counts in the same file: each would overwrite what the other one saves."""
+    """Another run holds the file of the counts; each would overwrite what the other saves."""
 
 
 @contextlib.contextmanager
 def counting(path: Path = COUNTS) -> Iterator["Counts"]:
-    """Give the counts to one torture at a time; AlreadyCountingError to a second one."""
+    """Lock the counts for one run at a time; AlreadyCountingError for a second one."""
     with path.parent.joinpath(f"{path.name}.lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise AlreadyCountingError(
-                "another torture counts here: wait for it, or give a SEED, which does not count"
+                "another run adds to these counts: wait for it, or set SEED, which is not counted"
             ) from None
         yield Counts(path)
 
@@ -54,7 +54,7 @@ class Counts:
         self._found = load(path)
 
     def seeds(self, name: str, full: int, first: int) -> range:
-        """Return the seeds that are left of a full count; `first` begins one."""
+        """Return the seeds that are left until the count is full; a new count begins at `first`."""
         found = self._found.setdefault(name, Count(self._run, self._run, first, full))
         found.last, found.full = self._run, full
         return range(found.next_seed, found.next_seed + max(0, full - found.passed))
@@ -69,7 +69,7 @@ class Counts:
             found.failed += 1
 
     def save(self) -> None:
-        """Store the counts of what was run."""
+        """Write the counts, without those of which no seed was run."""
         ran = {name: each for name, each in self._found.items() if each.passed or each.failed}
         encoded = msgspec.json.encode(dict(sorted(ran.items())))
         self._path.write_bytes(msgspec.json.format(encoded) + b"\n")

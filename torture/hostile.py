@@ -14,13 +14,13 @@ COMMAND_SEEDS = -(-len(commands.cases()) // COMMANDS_PER_SEED)
 
 
 def attack_commands(seed: int) -> None:
-    """Attack commands, COMMANDS_PER_SEED words of their calls."""
+    """Pass COMMANDS_PER_SEED hostile arguments to commands."""
     found = commands.attack(commands.sample(seed, COMMANDS_PER_SEED))
     assert not found, "\n".join(found)
 
 
 def attack_all(seed: int) -> None:
-    """Attack one callable with every value."""
+    """Call one public callable with every hostile value."""
     name = sorted(CALLS)[seed % len(CALLS)]
     scheme = _SCHEMES[seed // len(CALLS) % len(_SCHEMES)]
     found = attack([case for case in cases() if case.callable == name], scheme)

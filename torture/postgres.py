@@ -27,7 +27,7 @@ def share_transactions(seed: int) -> None:
 
 
 def kill_blocks(seed: int) -> None:
-    """Kill processes in the midst of their blocks."""
+    """Kill processes within their `transaction()` blocks."""
     kill_block_processes(_server().url(f"k{seed}"), KILLS_PER_LOG, seed)
 
 

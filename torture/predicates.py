@@ -1,4 +1,4 @@
-"""Generated predicates, asked of Spark and of us; each process has a Spark of its own."""
+"""Generated predicates, evaluated by Spark and by us; each process has its own Spark."""
 
 import atexit
 import functools
@@ -24,14 +24,14 @@ def _session() -> "SparkSession":
     stack = ExitStack()
     stack.enter_context(quick_spark())
     session = stack.enter_context(shared_session())
-    # Half of what is asked is meant to fail.
+    # Half of the predicates are meant to fail.
     session.sparkContext.setLogLevel("OFF")
     atexit.register(stack.close)
     return session
 
 
 def compare(seed: int) -> None:
-    """Compare what generated predicates select, or that they fail."""
+    """Compare which rows generated predicates select, or that both fail."""
     with tempfile.TemporaryDirectory() as folder:
         count = comparisons.compare(_session(), seed, PREDICATES_PER_SEED, Path(folder))
     assert count >= SUPPORTED_PER_SEED, f"seed={seed}: {count} predicates"

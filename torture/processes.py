@@ -25,10 +25,10 @@ FAULTS = (*FAULTS_OF_CALLS, FAILED_SYNC)
 GROUP_SIZES = (2, 3, 4, 8, 16)
 STRIDE = 16
 OUTBOX_STRIDE = 151
-#: A little more than there are; no other counts are in step with them.
+#: A little more than there are. Primes, so that the other counts are not multiples of them.
 TAKEOVER_CALLS = 61
 OVERTAKING_CALLS = 101
-#: How many seeds come to every call.
+#: How many seeds it takes to reach every call.
 SWEEPS = len(SCHEMES) * (len(FAULTS) + 2) * max(map(len, WORKLOADS.values())) * STRIDE
 TAKEOVERS = len(takeovers.CHANGES) * TAKEOVER_CALLS
 
@@ -50,12 +50,12 @@ def kill(seed: int) -> None:
 
 
 def kill_consumers(seed: int) -> None:
-    """Kill a consumer until it has had everything."""
+    """Kill a consumer until it has processed everything."""
     joins.kill_consumers(_server(), _scheme(seed), seed)
 
 
 def disturb_groups(seed: int) -> None:
-    """Kill, stop and wake the members of a group of 2 to 16 while others join and leave."""
+    """Kill, stop and continue members of a group of 2 to 16 while others join and leave."""
     members = GROUP_SIZES[seed // len(SCHEMES) % len(GROUP_SIZES)]
     group_runs.run(_server(), _scheme(seed), seed, members=members)
 
@@ -71,11 +71,11 @@ def join(seed: int) -> None:
 
 
 def take_over(seed: int) -> None:
-    """Let partitions change hands at one call, in each way."""
+    """Take partitions over at one call, in each way."""
     change = takeovers.CHANGES[seed % len(takeovers.CHANGES)]
     takeovers.take_over_at(_server(), change, 1 + seed % TAKEOVER_CALLS)
-    for rival in takeovers.RIVALS:
-        takeovers.overtake_at(_server(), rival, 1 + seed % OVERTAKING_CALLS)
+    for holder in takeovers.HOLDERS:
+        takeovers.overtake_at(_server(), holder, 1 + seed % OVERTAKING_CALLS)
 
 
 def share_transactions(seed: int) -> None:
@@ -90,7 +90,7 @@ def kill_triggers(seed: int) -> None:
 
 
 def poison(seed: int) -> None:
-    """Let a record kill its processes with others in flight."""
+    """Have a record kill its process while other records are in flight."""
     round_ = seed // len(SCHEMES)
     concurrencies = poison_kills.CONCURRENCIES
     concurrency = concurrencies[round_ // 2 % len(concurrencies)]
@@ -111,12 +111,12 @@ def kill_tiering(seed: int) -> None:
 
 
 def restore(seed: int) -> None:
-    """Put an older copy in a log's place."""
+    """Replace a log by an older copy."""
     restores.run(_server(), seed)
 
 
 def sweep(seed: int) -> None:
-    """Fail, or kill at, every STRIDE-th call, from another one on with each seed."""
+    """Fail, or kill at, every STRIDE-th call; the seed selects the first one."""
     round_, scheme = seed // len(SCHEMES), _scheme(seed)
     workloads, kinds = WORKLOADS[scheme], len(FAULTS) + 2
     workload = workloads[round_ // kinds % len(workloads)]

@@ -1,14 +1,14 @@
-"""Work queues and delayed records, one seeded life at a time."""
+"""Work queues and delayed records, one seeded run at a time."""
 
-from tests.subscriptions.delayed_schedules import DelayedLife
-from tests.subscriptions.queue_schedules import QueueLife
-
-
-def live_queue(seed: int) -> None:
-    """Let members join, work, stall, die and leave, and hold the queue to its promises."""
-    QueueLife(seed).run()
+from tests.subscriptions.delayed_schedules import DelayedRun
+from tests.subscriptions.queue_schedules import QueueRun
 
 
-def live_delayed(seed: int) -> None:
-    """Let a consumer work, fail, end and be succeeded, while records come at their times."""
-    DelayedLife(seed).run()
+def run_queue(seed: int) -> None:
+    """Have members join, work, stall, die and leave, and check what the queue guarantees."""
+    QueueRun(seed).run()
+
+
+def run_delayed(seed: int) -> None:
+    """Have a consumer work, fail, end and be replaced, while delayed records become due."""
+    DelayedRun(seed).run()

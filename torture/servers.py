@@ -10,7 +10,7 @@ KILLS_PER_SERVER = 20
 
 
 class _Mortal:
-    """A server that comes back at the same place with the same log."""
+    """A server that is restarted at the same port with the same log."""
 
     def __init__(self, path: str) -> None:
         self._path = path

@@ -24,12 +24,12 @@ def kill_sink(seed: int) -> None:
 
 STRIDE = 16
 FAULTS = (sink_kills.EIO, sink_kills.ENOSPC)
-#: How many seeds come to every call, with kills before it and within it, and with each fault.
+#: How many seeds it takes to reach every call, with kills before and within it and each fault.
 SWEEPS = len(SCHEMES) * (2 + len(FAULTS)) * STRIDE
 
 
 def sweep_sink(seed: int) -> None:
-    """Kill at, or fail, every STRIDE-th call of a sink, from another one on with each seed."""
+    """Kill at, or fail, every STRIDE-th call of a sink; the seed selects the first one."""
     turn, scheme = seed // len(SCHEMES), SCHEMES[seed % len(SCHEMES)]
     turn, kind = divmod(turn, 2 + len(FAULTS))
     first = 1 + turn % STRIDE

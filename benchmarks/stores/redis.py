@@ -19,9 +19,9 @@ STREAM = "events"
 _encode = msgspec.json.Encoder().encode
 
 
-def is_there() -> bool:
-    """Whether a server can be started."""
-    return which("redis-server") is not None
+def why_none() -> str | None:
+    """Return why no server can be started; None if one can."""
+    return None if which("redis-server") else "no redis-server in the PATH"
 
 
 class RedisConnection:

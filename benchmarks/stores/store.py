@@ -17,14 +17,14 @@ class Publisher(Protocol):
         """Append one event."""
 
     def close(self) -> None:
-        """End it; the files stay."""
+        """Close it; the files remain."""
 
 
 class Store(Publisher, Protocol):
-    """The same, from any thread, and many events at once."""
+    """A publisher for any thread, which also takes many events at once."""
 
     def encoded(self, samples: Sequence[Sample]) -> list[Any]:
-        """Return the events as this store takes them: what can be done ahead is done."""
+        """Return the events in the form that this store takes, so that appends do not encode."""
 
     def append_encoded(self, events: list[Any]) -> None:
         """Append all events or none of them."""
@@ -34,10 +34,10 @@ class Replayed(Store, Protocol):
     """A store that is read from the first event to the last."""
 
     def scan(self) -> int:
-        """Go through every event in the form in which the store hands it out; count them."""
+        """Read every event in the form that the store returns, and return their number."""
 
     def payloads(self) -> Iterator[Payload]:
-        """Yield the decoded payload of every event, each event having been made an object."""
+        """Yield the decoded payload of every event; each event has been made an object."""
 
 
 class AsyncStore(Protocol):
@@ -47,11 +47,11 @@ class AsyncStore(Protocol):
         """Append one event."""
 
     def close(self) -> None:
-        """End it; the files stay."""
+        """Close it; the files remain."""
 
 
 def exhausted(events: Iterator[object]) -> int:
-    """Go through `events` at the least cost that Python has for it; return how many there were."""
+    """Exhaust `events` at the least cost that Python has for it; return how many there were."""
     numbers = count()
     deque(zip(events, numbers, strict=False), maxlen=0)
     return next(numbers)

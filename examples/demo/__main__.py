@@ -27,7 +27,7 @@ from examples.demo.gauges import Gauges, count
 from examples.demo.onlooker import Onlooker, wait_until
 from examples.demo.pipeline_files import ALL_OFFERED
 from examples.demo.plan import PARTITIONS, PRODUCERS, SHOP, TOPICS, Plan
-from examples.demo.report import DEMO_LOG, Findings, tell
+from examples.demo.report import DEMO_LOG, Findings, show
 from examples.demo.shop import day, outcome
 from examples.demo.spending import Desk, open_spending
 from examples.demo.tail import Tail
@@ -59,7 +59,7 @@ def main() -> int:
     )
     with Progress(*columns, console=errors, disable=not errors.is_terminal) as bars:
         found = Demo(plan, bars).run()
-    return 0 if tell(console, plan, found) else 1
+    return 0 if show(console, plan, found) else 1
 
 
 class Demo:
@@ -111,7 +111,15 @@ class Demo:
         with self._step("account: everything read back"):
             lines = account.check(plan)
         return Findings(
-            self._wanted, lines, tail, desk, report, gauges, driver, self._steps, self._told()
+            self._wanted,
+            lines,
+            tail,
+            desk,
+            report,
+            gauges,
+            driver,
+            self._steps,
+            self._producer_counts(),
         )
 
     def _append(self, onlooker: Onlooker) -> None:
@@ -142,14 +150,14 @@ class Demo:
         self._bars.update(bar, completed=report.evicted_records)
         return report
 
-    def _told(self) -> dict[str, int]:
+    def _producer_counts(self) -> dict[str, int]:
         """Return what the producers say they did, added up."""
-        told = {"stored": 0, "repeats": 0}
+        counts = {"stored": 0, "repeats": 0}
         for number in range(PRODUCERS):
             with open(self._plan.path(f"producer-{number}.json"), encoding="utf-8") as file:
                 for name, found in json.load(file).items():
-                    told[name] += found
-        return told
+                    counts[name] += found
+        return counts
 
     @contextmanager
     def _step(self, name: str) -> Iterator[None]:

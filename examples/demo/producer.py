@@ -25,8 +25,8 @@ def main(folder: str, number: int, begins_at: float) -> None:
                 stored += not is_repeat
                 repeats += is_repeat
         log.flush()
-    told = {"stored": stored, "repeats": repeats}
-    Path(plan.path(f"producer-{number}.json")).write_text(json.dumps(told), encoding="utf-8")
+    counts = {"stored": stored, "repeats": repeats}
+    Path(plan.path(f"producer-{number}.json")).write_text(json.dumps(counts), encoding="utf-8")
 
 
 def append(log: sl.Log, offer: Offer) -> bool:

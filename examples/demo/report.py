@@ -37,22 +37,22 @@ class Findings:
     gauges: Gauges
     driver: SparkDriver
     steps: Mapping[str, float]
-    told: Mapping[str, int]
+    produced: Mapping[str, int]
 
 
-def tell(console: Console, plan: Plan, found: Findings) -> bool:
-    """Print it, draw it, keep both; whether everything balances."""
-    _tell_what_happened(console, found)
+def show(console: Console, plan: Plan, found: Findings) -> bool:
+    """Print the findings and the chart, save both; return whether the account balances."""
+    _show_what_happened(console, found)
     is_balanced = account.show(console, found.lines)
     for complaint in complaints(found):
         console.print(complaint, style="bold red")
         is_balanced = False
-    _tell_steps(console, found)
+    _show_steps(console, found)
     drawn = chart.curves(found.gauges.samples, found.gauges.marks)
     for text, colour in chart.in_terminal(drawn):
         console.print(Text(text, style=colour))
     chart.save_png(drawn, plan.path(PICTURE), f"A day of a shop, {plan.events:,} events")
-    _tell_files(console, plan)
+    _show_files(console, plan)
     _save_terminal(console, plan.path(TERMINAL))
     return is_balanced
 
@@ -65,17 +65,17 @@ def complaints(found: Findings) -> list[str]:
     if found.driver.killed_at is None:
         wrong.append("Spark was done before it was killed")
     absorbed = found.wanted.offered - len(found.wanted.ids)
-    if found.told["repeats"] != absorbed:
-        wrong.append(f"{found.told['repeats']:,} repeats were recognised, not {absorbed:,}")
+    if found.produced["repeats"] != absorbed:
+        wrong.append(f"{found.produced['repeats']:,} repeats were recognised, not {absorbed:,}")
     return wrong
 
 
-def _tell_what_happened(console: Console, found: Findings) -> None:
+def _show_what_happened(console: Console, found: Findings) -> None:
     wanted, tail = found.wanted, found.tail
     labels, dead_lettered, paid = (each.found for each in found.lines[1:4])
-    told = {
+    lines = {
         "events in": f"{wanted.offered:,} offered by two processes and a desk, "
-        f"{found.told['repeats']:,} of them a second time and recognised; {wanted.late:,} came "
+        f"{found.produced['repeats']:,} of them a second time and recognised; {wanted.late:,} came "
         f"late, {wanted.broken:,} were broken",
         "events out": f"{tail.seen + labels + dead_lettered + paid:,}: {tail.seen:,} to the tail, "
         f"{labels:,} labels, {dead_lettered:,} dead letters, {paid:,} paid orders",
@@ -90,20 +90,20 @@ def _tell_what_happened(console: Console, found: Findings) -> None:
         f"micro-batches that it had begun and did again: {len(found.driver.unfinished)}",
     }
     if found.driver.given_up:
-        told["Spark"] += (
+        lines["Spark"] += (
             f"; on so busy a machine it gave up {found.driver.given_up} times by itself"
         )
     shown = Table.grid(padding=(0, 2, 0, 0))
     shown.add_column(style="bold", no_wrap=True)
     shown.add_column()
-    for name, text in told.items():
+    for name, text in lines.items():
         shown.add_row(name, text)
     console.print()
     console.print(shown)
     console.print()
 
 
-def _tell_steps(console: Console, found: Findings) -> None:
+def _show_steps(console: Console, found: Findings) -> None:
     slowest = max(found.steps, key=lambda name: found.steps[name])
     console.print()
     for name, took_s in found.steps.items():
@@ -113,7 +113,7 @@ def _tell_steps(console: Console, found: Findings) -> None:
     console.print()
 
 
-def _tell_files(console: Console, plan: Plan) -> None:
+def _show_files(console: Console, plan: Plan) -> None:
     console.print()
     names = {
         **({} if plan.elsewhere else {"the log": "events"}),

@@ -1,5 +1,6 @@
 """One run: measure, print, keep, judge."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -33,7 +34,7 @@ def test_strict_bars_make_it_an_error(results: Path) -> None:
 def test_bars_that_hold_are_reported_too(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
     bench([entry("a.one", ours=3)], {}, results)
 
-    assert capsys.readouterr().out.endswith("Every bar that was measured holds.\n")
+    assert capsys.readouterr().out.endswith("Every measured bar was reached.\n")
 
 
 @pytest.mark.slow
@@ -70,6 +71,21 @@ def test_a_whole_run_drops_entries_that_no_longer_exist(results: Path) -> None:
     bench([entry("a.one", ours=9)], {}, results)
 
     assert figures(results) == {"a.one": 9}
+
+
+@pytest.mark.slow
+def test_a_run_keeps_entries_that_cannot_be_measured_here(
+    results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bench([entry("a.one", ours=3), entry("b.two", ours=1)], {}, results)
+    before = loaded(results).entries[1]
+    absent = replace(entry("b.two", ours=9), missing="no jars, fetch them")
+
+    bench([entry("a.one", ours=9), absent], {}, results)
+
+    assert figures(results) == {"a.one": 9, "b.two": 1}
+    assert loaded(results).entries[1] == before
+    assert capsys.readouterr().err == "b.two is left out: no jars, fetch them\n"
 
 
 @pytest.mark.slow

@@ -210,7 +210,7 @@ class Schedule:
             if self.random.random() < 0.5:
                 self.simulation.spawn("subscriber", self._subscribe)
             if self.is_bracketed and self.random.random() < 0.6:
-                self.simulation.spawn("rival", self._rival)
+                self.simulation.spawn("other", self._other_process)
             self.simulation.spawn("stopper", self._start_and_stop)
             self.simulation.run()
             self.simulation.spawn("checker", self._check_end)
@@ -354,7 +354,7 @@ class Schedule:
         except FailedError:
             assert following.monitor.epoch(WRITTEN) == seen
 
-    def _rival(self) -> None:
+    def _other_process(self) -> None:
         for _ in range(self.random.randint(1, 3)):
             self.simulation.block(lambda: not self.store.is_held)
             self.store.is_held = True
@@ -447,7 +447,7 @@ class Schedule:
 
     def _check_outcome(self, attempt: Attempt, names: list[str]) -> None:
         if attempt.outcome in {"handed back", "rejected", "ClosedError", "FailedError"}:
-            assert attempt.write.name not in names, f"stored, though told {attempt.outcome}"
+            assert attempt.write.name not in names, f"stored in spite of {attempt.outcome}"
         if attempt.receipt is None:
             return
         try:
@@ -457,7 +457,7 @@ class Schedule:
         except StrandlineError:
             pass
         else:
-            assert attempt.outcome == "unknown", f"applied, though told {attempt.outcome}"
+            assert attempt.outcome == "unknown", f"applied in spite of {attempt.outcome}"
             assert (epoch, attempt.write.name) in self.store.applied
             if self.stop_error is None:
                 assert attempt.write.name in names, "accepted, but lost at the stop"
@@ -482,8 +482,8 @@ class Schedule:
         try:
             self.coordinator.channel(self.names[0]).write(late).wait()
         except (ClosedError, FailedError) as error:
-            told = isinstance(error, FailedError) == (self.stop_error is not None)
-            self._expect(told, "reported failed after a clean stop, or the other way round")
+            is_right = isinstance(error, FailedError) == (self.stop_error is not None)
+            self._expect(is_right, "reported failed after a clean stop, or the other way round")
         else:
             raise AssertionError("a write was accepted after the stop")
 

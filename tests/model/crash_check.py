@@ -1,8 +1,8 @@
-"""Opens a log on crash images of its disk, and says what is wrong with what it finds.
+"""Opens a log on crash images of its disk and reports what is wrong.
 
-For each image: opening works; what is seen agrees with what users were promised; opening
-again shows the same; the log goes on, knows its identities and loses nothing
-thereby; and a crash of the recovery itself changes none of this.
+For each image: opening works; the content agrees with the results that users got; opening again
+shows the same; appending continues, repeats are recognised, and nothing is lost by that; and a
+crash during recovery changes none of this.
 """
 
 import random
@@ -13,7 +13,7 @@ from strandline.log import Log
 from strandline.values import Durability, StrandlineError, TrimmedError
 from tests.model.crash_images import CrashPoint, Image, crash_points
 from tests.model.disk import Disk
-from tests.model.log_history import LogHistory, Seen, SeenRecord, look
+from tests.model.log_history import LogHistory, Seen, SeenRecord, look, look_at
 from tests.model.log_workload import append
 
 #: Above every number that a workload gives to an event.
@@ -40,17 +40,17 @@ class Violation:
 
 @dataclass(frozen=True, slots=True)
 class _Opened:
-    """What opening an image came to; the findings are those that need no history."""
+    """The result of opening an image; the findings are those that need no history."""
 
     seen: Seen | None
     findings: tuple[str, ...]
 
 
 class CrashCheck:
-    """Checks the crashes of one log, and remembers what it knows of an image already.
+    """Checks the crashes of one log; equal images are opened once.
 
-    A share of the images, `thorough`, is opened again: to see the same, to go on, and to ask
-    for what users remember.
+    A share of the images, `thorough`, is opened again: to compare, to append, and to resolve
+    positions and repeat writes that users have stored elsewhere.
     """
 
     def __init__(
@@ -74,15 +74,18 @@ class CrashCheck:
         for point in crash_points(disk, start=start):
             if self._chance.random() > share:
                 continue
+            killed, powerless = self.history(point.facts), self.history(point.facts)
+            powerless.lose_power()
             for crash, image in self._crashed(point, limit):
-                found = self._judged(point, image, crash, recoveries)
-                if found is not None:
-                    yield found
+                history = killed if crash == "killed" else powerless
+                findings = self._judged(image, history, powerless, recoveries)
+                if findings:
+                    yield Violation(point.entries, crash, image, findings)
 
-    def history(self, told: Sequence[object]) -> LogHistory:
-        """Return what users knew at one point."""
+    def history(self, facts: Sequence[object]) -> LogHistory:
+        """Return the history that these facts make."""
         history = LogHistory.of(self._base)
-        for fact in told:
+        for fact in facts:
             assert callable(fact)
             fact(history)
         return history
@@ -96,12 +99,10 @@ class CrashCheck:
             yield "power lost", image
 
     def _judged(
-        self, point: CrashPoint, image: Image, crash: str, recoveries: float
-    ) -> Violation | None:
+        self, image: Image, history: LogHistory, powerless: LogHistory, recoveries: float
+    ) -> list[str]:
+        """Return what is wrong with an image; `powerless` says what a power loss may take."""
         self.images += 1
-        history = self.history(point.told)
-        if crash != "killed":
-            history.lose_power()
         opened = self._opened(image)
         findings = list(opened.findings)
         if opened.seen is not None:
@@ -109,9 +110,8 @@ class CrashCheck:
             if not findings and self._chance.random() < self._thorough:
                 findings += self._asked(image, history, opened.seen)
             if not findings and self._chance.random() < recoveries:
-                history.lose_power()
-                findings += self._recovered_twice(image, history)
-        return Violation(point.entries, crash, image, findings) if findings else None
+                findings += self._recovered_twice(image, powerless)
+        return findings
 
     def _opened(self, image: Image) -> _Opened:
         key = hash((image.boot, image.key))
@@ -169,7 +169,7 @@ class CrashCheck:
         return findings
 
     def _recovered_twice(self, image: Image, history: LogHistory) -> list[str]:
-        """Return what is wrong when the recovery of an image crashes, too."""
+        """Return what is wrong after the recovery of an image has crashed, too."""
         disk = image.disk()
         self._open_log(disk).close()
         share = RECOVERY_IMAGES / 2 / max(1, len(disk.journal))
@@ -191,8 +191,8 @@ class CrashCheck:
 def go_on(log: Log, seen: Seen) -> tuple[Seen, Seen]:
     """Append a durable event to each partition.
 
-    Returns what there is before these, with what a writer found that was killed before it
-    could acknowledge it, and what must be seen with them.
+    Returns what was there before, including records that recovery found and no writer had
+    acknowledged, and what must be seen with the new events.
     """
     settled, expected = dict(seen), dict(seen)
     number = FRESH
@@ -201,7 +201,8 @@ def go_on(log: Log, seen: Seen) -> tuple[Seen, Seen]:
         for partition, part in enumerate(topic.partitions):
             number += 1
             [receipt] = append(log, (name, partition), [number], Durability.DURABLE)
-            found = look(log)[name].partitions[partition].records[len(part.records) : -1]
+            now = look_at(log, name, partition, log.marks(name, partition))
+            found = now.records[len(part.records) : -1]
             part = replace(  # noqa: PLW2901 - The same one, as the writer found it.
                 part, high=part.high + len(found), records=(*part.records, *found)
             )

@@ -1,20 +1,21 @@
 """What a power loss may leave of a `Disk`, in a hostile but legal file system.
 
-- A write, a truncation, a preallocation is safe only after a later sync of its file.
-  Until then it may be there or not, whatever became of the others, and torn: at
-  sectors, the latest one at any byte. The length may be any that the file had since
-  its last sync; what was never written reads as zeros, or as stale bytes.
-- A new, changed or removed name is safe only after a later sync of its directory.
-  Until then it may be there or not, whatever became of the others. A rename is whole.
-- Syncing a file makes its content safe, and not its name.
+- A write, a truncation or a preallocation is durable only after a later sync of its file.
+  Until then it may be there or not, independently of the others, and torn: at sectors, the
+  latest one at any byte. The length may be any that the file had since its last sync; what
+  was never written reads as zeros, or as stale bytes.
+- A new, changed or removed name is durable only after a later sync of its directory. Until
+  then it may be there or not, independently of the others. A rename is atomic.
+- Syncing a file makes its content durable, but not its name.
 
-A kill leaves everything, but for the middle of a write: see `after_kill_within`.
+A kill keeps everything, except that a write may be cut: see `after_kill_within`.
 """
 
 import itertools
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from math import prod
 from typing import TypeAlias
 
@@ -26,10 +27,10 @@ from tests.model.disk import (
     Link,
     Move,
     NameChange,
+    Noted,
     Resize,
     Sync,
     SyncDirectory,
-    Told,
     Tree,
     Unlink,
     Write,
@@ -41,9 +42,9 @@ from tests.model.disk import (
 SECTOR = 512
 PAGE = 4096
 WORD = 8
-#: How the names of files end that are shared memory of those that write them.
+#: The suffix of files that processes map as shared memory.
 SHARED = ".tail"
-#: How many contents of one file take part in sampling.
+#: How many possible contents of one file are sampled from.
 POOL = 24
 #: How many of the latest changes are left out one by one, where there are too many for all.
 _ALONE = 8
@@ -72,8 +73,8 @@ class CrashPoint:
     """A moment of a workload: after the first `entries` entries of its journal."""
 
     entries: int
-    told: Sequence[object]
-    """What the workload knew, oldest first. Grows no more."""
+    facts: Sequence[object]
+    """What the workload had noted by then, oldest first. Not changed any more."""
     state: "CrashState"
 
 
@@ -81,7 +82,7 @@ class CrashPoint:
 class _File:
     synced: bytes
     pending: list[ContentChange] = field(default_factory=list)
-    #: Contents after a crash, once they were needed.
+    #: Possible contents after a crash; computed when first needed.
     pool: "list[bytes] | None" = None
     is_whole: bool = False
 
@@ -93,7 +94,7 @@ class _Name:
 
 
 class CrashState:
-    """What is durable at one moment of a journal, and what may or may not be."""
+    """What is durable at one moment of a journal, and which changes are pending."""
 
     def __init__(self, disk: Disk, *, pool: int = POOL) -> None:
         self._boot = disk.boot
@@ -107,7 +108,7 @@ class CrashState:
         self._latest: Entry | None = None
 
     def apply(self, entry: Entry) -> None:
-        """Go on by one entry of the journal."""
+        """Apply the next entry of the journal."""
         self._latest = entry
         self._age += 1
         match entry:
@@ -129,7 +130,7 @@ class CrashState:
                 if isinstance(entry, Link):
                     self._note_inode(entry)
                 self._names.append(_Name(entry, {entry.directory}))
-            case Told():
+            case Noted():
                 pass
 
     def after_kill(self) -> Image:
@@ -141,8 +142,8 @@ class CrashState:
     def after_kill_within(self, chance: random.Random) -> Image | None:
         """Return what a kill in the middle of the latest write leaves; None if it has no middle.
 
-        A signal is looked at between two pages; in the middle of what may be stored in
-        shared memory, between any two words, which need not come in order.
+        A kill takes effect between two pages of a write, and in what may be stored in shared
+        memory between any two words, which need not be stored in order.
         """
         write = self._latest
         if not isinstance(write, Write):
@@ -178,8 +179,8 @@ class CrashState:
     def images(self, limit: int, chance: random.Random) -> Iterator[Image]:
         """Yield the images of a power loss now: all if there are at most `limit`.
 
-        Otherwise `limit` of them: those in which everything and nothing got there, then any,
-        and those more often in which a single name is lost or kept.
+        Otherwise `limit` of them: those with every change and with none, then random ones, in
+        which often a single name is lost or kept.
         """
         loose = len(self._names)
         if loose <= limit.bit_length():
@@ -228,7 +229,7 @@ class CrashState:
                     file.pending,
                     self._pool,
                     chance,
-                    # What was in this file is not in blocks that were freed.
+                    # Stale bytes come from other files, whose blocks were freed.
                     b"" if stale is file else stale.synced,
                 )
             pools[inode] = file.pool
@@ -273,7 +274,7 @@ class CrashState:
             self._files[link.inode] = _File(b"")
 
     def _settle_names(self) -> None:
-        """Take for granted what is synced and follows nothing unsynced in its directory."""
+        """Apply for good what is synced and follows no unsynced change in its directories."""
         left: list[_Name] = []
         waiting: set[int] = set()
         for name in self._names:
@@ -289,19 +290,25 @@ class CrashState:
 def crash_points(disk: Disk, *, start: int = 0, pool: int = POOL) -> Iterator[CrashPoint]:
     """Yield the moments after each entry of the disk's journal, from entry `start` on.
 
-    What is reported at once belongs to one moment: the last of it says most. A crash
-    state is good until the next moment is asked for.
+    Facts that follow on each other belong to one moment. A crash state is valid until the
+    next moment is requested.
     """
     state = CrashState(disk, pool=pool)
-    told: list[object] = []
+    facts: list[object] = []
     journal = list(disk.journal)
+    moments = set(crash_moments(disk))
     for count, entry in enumerate(journal, 1):
         state.apply(entry)
-        if isinstance(entry, Told):
-            told.append(entry.fact)
-        is_last = count == len(journal) or not isinstance(journal[count], Told)
-        if count >= start and is_last:
-            yield CrashPoint(count, tuple(told), state)
+        if isinstance(entry, Noted):
+            facts.append(entry.fact)
+        if count >= start and count in moments:
+            yield CrashPoint(count, tuple(facts), state)
+
+
+def crash_moments(disk: Disk) -> list[int]:
+    """Return after how many entries of the disk's journal the points are."""
+    is_noted = [isinstance(entry, Noted) for entry in (*disk.journal, None)][1:]
+    return [count for count, is_followed in enumerate(is_noted, 1) if not is_followed]
 
 
 def contents(
@@ -313,7 +320,7 @@ def contents(
 ) -> tuple[list[bytes], bool]:
     """Return contents that a file may have after a crash, and whether these are all.
 
-    The first is that in which everything got there, the last that in which nothing did.
+    The first has every change, the last none.
     """
     if not pending:
         return [synced], True
@@ -333,7 +340,7 @@ def contents(
         for _ in range(limit):
             found[_sample(synced, ways, lengths, chance, stale)] = None
     found.pop(synced, None)
-    # A limit that cuts the corners off would always cut off the same ones.
+    # Shuffled, or a limit would always leave out the same ones.
     rest = [content for content in found if content != everything]
     chance.shuffle(rest)
     first = [everything] if everything != synced else []
@@ -363,8 +370,9 @@ def _sample(
 _Way: TypeAlias = "ContentChange | None"
 
 
-def _ways(change: ContentChange, *, is_last: bool) -> list[_Way]:
-    """Return what may become of one change: whole, lost, or one side of a tear."""
+@lru_cache(maxsize=256)
+def _ways(change: ContentChange, *, is_last: bool) -> Sequence[_Way]:
+    """Return what a crash may leave of one change: all, nothing, or one side of a tear."""
     if isinstance(change, Resize):
         return [change, None]
     inode, offset = change.inode, change.offset
@@ -423,7 +431,7 @@ def _kept(file: _File) -> bytes:
 
 
 def _some_kept(count: int, chance: random.Random) -> list[bool]:
-    """Return which of so many names get there: all but one, only one, or any share of them."""
+    """Return which of so many names are durable: all but one, only one, or a random share."""
     alone = chance.randrange(count) if count else 0
     match chance.randrange(4):
         case 0:

@@ -1,8 +1,8 @@
 """A file system in memory that remembers what is not yet durable.
 
-A `Disk` is an Io. Beside doing what it is asked, it keeps a journal of every change,
-every sync, and of what the workload had been promised by then; `crash_images` makes of
-the journal what a power loss may leave.
+A `Disk` is an Io that keeps a journal of every change and every sync, and of the facts that
+the workload noted in between. `crash_images` derives from the journal what a power loss may
+leave.
 """
 
 import errno
@@ -10,18 +10,17 @@ import os
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NoReturn, TypeAlias
+from typing import NamedTuple, NoReturn, TypeAlias
 
 from strandline.io import Buffer, FileStatus, OpenMode
 
 ROOT = 1
 _DEVICE = 7
-#: Far from real descriptors: code that goes past its io gets an error of the system.
+#: No real descriptor is so high: code that bypasses its io gets EBADF.
 _FIRST_FD = 1_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class Write:
+class Write(NamedTuple):
     """Bytes put into a file."""
 
     inode: int
@@ -29,8 +28,7 @@ class Write:
     content: bytes | memoryview
 
 
-@dataclass(frozen=True, slots=True)
-class Resize:
+class Resize(NamedTuple):
     """A file made exactly `length` bytes long, or at least so long if `grow_only`."""
 
     inode: int
@@ -38,15 +36,13 @@ class Resize:
     grow_only: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Sync:
+class Sync(NamedTuple):
     """A file's content and length made durable."""
 
     inode: int
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
+class Link(NamedTuple):
     """A name given to a file or directory, mostly a new one."""
 
     directory: int
@@ -55,16 +51,14 @@ class Link:
     is_directory: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Unlink:
+class Unlink(NamedTuple):
     """A name removed."""
 
     directory: int
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Move:
+class Move(NamedTuple):
     """A file renamed, in place of what had the new name."""
 
     source_directory: int
@@ -74,23 +68,21 @@ class Move:
     inode: int
 
 
-@dataclass(frozen=True, slots=True)
-class SyncDirectory:
+class SyncDirectory(NamedTuple):
     """The names in a directory made durable."""
 
     directory: int
 
 
-@dataclass(frozen=True, slots=True)
-class Told:
-    """What the workload knew from here on: it takes part in no image."""
+class Noted(NamedTuple):
+    """A fact that the workload knew from here on. No part of any image."""
 
     fact: object
 
 
 ContentChange: TypeAlias = "Write | Resize"
 NameChange: TypeAlias = "Link | Unlink | Move"
-Entry: TypeAlias = "ContentChange | NameChange | Sync | SyncDirectory | Told"
+Entry: TypeAlias = "ContentChange | NameChange | Sync | SyncDirectory | Noted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +93,7 @@ class Tree:
     directories: Mapping[int, Mapping[str, int]] = field(default_factory=lambda: {ROOT: {}})
 
 
-@dataclass(slots=True)
-class _Descriptor:
+class _Descriptor(NamedTuple):
     inode: int
     may_write: bool
 
@@ -110,8 +101,8 @@ class _Descriptor:
 class Disk:
     """An Io in memory. What it holds at the beginning is durable.
 
-    `boot` stands for one start of the machine: it is the same after a kill, and
-    another one after a power loss. `age` is that of the disk which the tree is from.
+    `boot` identifies a boot of the machine: it is the same after a kill, and another one after
+    a power loss. `age` is the age of the disk that the tree was taken from.
     """
 
     def __init__(self, tree: Tree | None = None, *, boot: int = 0, age: int = 0) -> None:
@@ -120,23 +111,25 @@ class Disk:
         self._age = age
         self.journal: list[Entry] = []
         self._lock = threading.RLock()
-        # A content is shared with the tree until it is written to.
+        # Content is shared with the tree until it is first written to.
         self._files: dict[int, bytes | bytearray] = dict(self.tree.files)
         self._directories = {inode: dict(names) for inode, names in self.tree.directories.items()}
         self._inode = max([ROOT, *self._files, *self._directories])
         self._fd = _FIRST_FD
         self._open: dict[int, _Descriptor] = {}
         self._locks: dict[int, int] = {}
+        #: What paths lead to, until a name changes.
+        self._found: dict[str, int | None] = {}
 
     @property
     def age(self) -> int:
-        """How many entries its journal has, and had before this start of the process."""
+        """How many entries the journal has, plus those of earlier processes."""
         return self._age + len(self.journal)
 
-    def tell(self, fact: object) -> None:
-        """Note in the journal what the workload knows from now on."""
+    def note(self, fact: object) -> None:
+        """Add a fact to the journal that the workload knows from now on."""
         with self._lock:
-            self.journal.append(Told(fact))
+            self.journal.append(Noted(fact))
 
     def freeze(self) -> Tree:
         """Return everything as it is now, as if all of it were durable."""
@@ -152,9 +145,9 @@ class Disk:
     def open(self, path: str, mode: OpenMode, /) -> int:
         """See Io."""
         with self._lock:
-            directory, name = self._parent(path)
-            inode = self._directories[directory].get(name)
+            inode = self._find(path)
             if inode is None:
+                directory, name = self._parent(path)
                 if mode in ("read", "write"):
                     _fail(errno.ENOENT, path)
                 inode = self._link(directory, name, is_directory=False)
@@ -192,7 +185,7 @@ class Disk:
         """See Io."""
 
     def preallocate(self, fd: int, length: int, /) -> bool:
-        """See Io. Nothing is reserved: a write takes its space when it happens."""
+        """See Io. Only the length changes; no space is reserved."""
         with self._lock:
             inode = self._writable(fd)
             content = self._own(inode)
@@ -234,6 +227,7 @@ class Disk:
                 _fail(errno.EISDIR, target)
             change = Move(source_directory, old, directory, new, inode)
             rename(self._directories, change)
+            self._found.clear()
             self.journal.append(change)
 
     def link(self, source: str, target: str, /) -> None:
@@ -246,6 +240,7 @@ class Disk:
             if name in self._directories[directory]:
                 _fail(errno.EEXIST, target)
             self._directories[directory][name] = inode
+            self._found.clear()
             self.journal.append(Link(directory, name, inode, is_directory=False))
 
     def unlink(self, path: str, /) -> None:
@@ -289,20 +284,15 @@ class Disk:
     def stat(self, target: str | int, /) -> FileStatus:
         """See Io."""
         with self._lock:
-            if isinstance(target, int):
-                inode: int | None = self._described(target).inode
-            else:
-                inode = self._find(target)
-            if inode is None:
-                _fail(errno.ENOENT, str(target))
+            inode = self._inode_of(target)
             size = len(self._files.get(inode, b""))
             is_directory = inode in self._directories
             return FileStatus(_DEVICE, inode, size, is_directory, is_link=False, changed_ns=0)
 
     def identity(self, target: str | int, /) -> tuple[int, int]:
         """See Io."""
-        status = self.stat(target)
-        return status.device, status.inode
+        with self._lock:
+            return _DEVICE, self._inode_of(target)
 
     def try_lock(self, fd: int, /) -> bool:
         """See Io."""
@@ -317,13 +307,14 @@ class Disk:
                 del self._locks[inode]
 
     def file_watcher(self) -> NoReturn:
-        """Report that there are no notices here: watchers have to poll."""
+        """Raise ENOSYS: there are no notices here, and watchers have to poll."""
         _fail(errno.ENOSYS, "file_watcher")
 
     def _link(self, directory: int, name: str, *, is_directory: bool) -> int:
         self._inode += 1
         inode = self._inode
         self._directories[directory][name] = inode
+        self._found.clear()
         if is_directory:
             self._directories[inode] = {}
         else:
@@ -333,7 +324,14 @@ class Disk:
 
     def _unlink(self, directory: int, name: str) -> None:
         del self._directories[directory][name]
+        self._found.clear()
         self.journal.append(Unlink(directory, name))
+
+    def _inode_of(self, target: str | int) -> int:
+        inode = self._described(target).inode if isinstance(target, int) else self._find(target)
+        if inode is None:
+            _fail(errno.ENOENT, str(target))
+        return inode
 
     def _described(self, fd: int) -> _Descriptor:
         described = self._open.get(fd)
@@ -354,13 +352,14 @@ class Disk:
         return content
 
     def _find(self, path: str) -> int | None:
-        inode = ROOT
-        for part in _parts(path):
-            names = self._directories.get(inode)
-            if names is None or part not in names:
-                return None
-            inode = names[part]
-        return inode
+        found = self._found.get(path, 0)
+        if found == 0:
+            folder, _, name = path.rstrip("/").rpartition("/")
+            found = self._find(folder) if name else ROOT
+            if found is not None and name not in ("", "."):
+                found = self._directories.get(found, {}).get(name)
+            self._found[path] = found
+        return found
 
     def _directory(self, path: str) -> int:
         inode = self._find(path)
@@ -391,15 +390,11 @@ def resize(content: bytearray, length: int) -> None:
 
 
 def rename(directories: dict[int, dict[str, int]], change: Move) -> None:
-    """Give the file its new name; the old one goes if it still is that file's."""
+    """Give the file its new name; remove the old one if it still refers to that file."""
     names = directories[change.source_directory]
     if names.get(change.source) == change.inode:
         del names[change.source]
     directories[change.directory][change.name] = change.inode
-
-
-def _parts(path: str) -> list[str]:
-    return [part for part in path.split("/") if part not in ("", ".")]
 
 
 def _fail(code: int, path: str) -> NoReturn:

@@ -1,4 +1,4 @@
-"""Whether what a partition holds agrees with what its writers were promised.
+"""Checks the content of a partition against the outcomes that its writers got.
 
 Every value is offered once, so one pass over the content is enough.
 """
@@ -21,10 +21,10 @@ FindingKind = Literal[
     "moved",
     "torn",
 ]
-"""Acknowledged and not there; there and never offered; there twice; before one that
-was acknowledged before it was offered; an offset left out; there although it failed;
-an offset with two values; not at the offset it was given; one part of what was
-appended together."""
+"""In this order: acknowledged, but missing; never offered; there twice; stored after a value that
+was offered only after this one was acknowledged; a missing offset; there although the write
+failed; an offset with two values; not at the acknowledged offset; part of what was appended
+together."""
 
 
 class Finding(NamedTuple):
@@ -48,21 +48,21 @@ class _Write:
     fate: _Fate = _Fate.OPEN
     offset: int | None = None
     level: Durability | None = None
-    told_at: int | None = None
+    acknowledged_at: int | None = None
     is_required: bool = False
 
 
 class History:
     """The writes to one partition, as their callers know them.
 
-    Report in the order in which things happen: that order is what `reordered` is
-    about. A write of which nothing more is reported is unknown: there once or never.
+    Call in the order in which things happen: `reordered` depends on it. A write without an
+    outcome may be there once or not at all.
     """
 
     def __init__(self) -> None:
         self._writes: dict[Hashable, _Write] = {}
         self._groups: list[Sequence[Hashable]] = []
-        self._told: dict[int, Hashable] = {}
+        self._confirmed: dict[int, Hashable] = {}
         self._early: list[Finding] = []
         self._now = 0
 
@@ -77,37 +77,37 @@ class History:
     def acknowledge(
         self, value: Hashable, offset: int, level: Durability = Durability.WRITTEN
     ) -> None:
-        """Its writer learned that it is stored at `offset`, and how safely."""
+        """The writer got a receipt: stored at `offset`, at this level."""
         self._now += 1
         write = self._writes[value]
-        write.fate, write.offset, write.told_at = _Fate.ACKNOWLEDGED, offset, self._now
+        write.fate, write.offset, write.acknowledged_at = _Fate.ACKNOWLEDGED, offset, self._now
         write.is_required = True
         write.level = level if write.level is None else max(level, write.level)
         self.observe(offset, value)
 
     def fail(self, value: Hashable) -> None:
-        """Its writer learned that it is not stored."""
+        """The writer got an error: it is not stored."""
         self._writes[value].fate = _Fate.FAILED
 
     def observe(self, offset: int, value: Hashable) -> None:
-        """A reader saw it there."""
-        if self._told.setdefault(offset, value) != value:
+        """A reader got the value at this offset."""
+        if self._confirmed.setdefault(offset, value) != value:
             self._early.append(Finding("two values", offset, value))
 
     def sync(self, end: int) -> None:
-        """Everything before `end` was said to be durable."""
+        """Everything before `end` was reported as durable."""
         for write in self._writes.values():
             if write.offset is not None and write.offset < end and write.is_required:
                 write.level = Durability.DURABLE
 
     def lose_power(self) -> None:
-        """What was not durable may be gone from here on, and its offset given to another."""
+        """What was not durable may be missing from now on, and its offset used again."""
         for value, write in self._writes.items():
             if write.is_required and write.level is not Durability.DURABLE:
                 write.is_required = False
                 assert write.offset is not None
-                if self._told.get(write.offset) == value:
-                    del self._told[write.offset]
+                if self._confirmed.get(write.offset) == value:
+                    del self._confirmed[write.offset]
 
     def check(self, content: Iterable[tuple[int, Hashable]], *, low: int = 0) -> list[Finding]:
         """Return every disagreement with the records now there, in the order read.
@@ -122,7 +122,7 @@ class History:
             if offset != expected:
                 findings.append(Finding("gap", offset, value))
             expected = offset + 1
-            if self._told.get(offset, value) != value:
+            if self._confirmed.get(offset, value) != value:
                 findings.append(Finding("two values", offset, value))
             write = self._writes.get(value)
             if write is None:
@@ -133,7 +133,7 @@ class History:
                 continue
             findings += self._judged(write, offset, value)
             found[value] = offset
-            if write.told_at is not None and write.told_at < offered_latest:
+            if write.acknowledged_at is not None and write.acknowledged_at < offered_latest:
                 findings.append(Finding("reordered", offset, value))
             offered_latest = max(offered_latest, write.offered_at)
         return findings + self._missing(found, low) + self._torn(found, low)
@@ -162,7 +162,7 @@ class History:
             offsets = [found.get(value) for value in values]
             if len(values) == 1 or not any(offset is not None for offset in offsets):
                 continue
-            # The first ones may have been trimmed; the others lie one behind the other.
+            # The first ones may have been trimmed; the others are consecutive.
             last = offsets[-1]
             first = None if last is None else last - len(values) + 1
             for number, (value, offset) in enumerate(zip(values, offsets, strict=True)):

@@ -1,17 +1,18 @@
-"""Whether a whole log, opened again, agrees with what its users were promised.
+"""Checks a log that was opened again against the results that its users got.
 
-`look` records what a log shows. A `LogHistory` is given the calls of the log and
-their results, and says what must, may and must not be seen after a crash.
+`look` records what a log shows. A `LogHistory` records calls and their results, and knows what
+must, may and must not be seen after a crash.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import pairwise
 from typing import Literal
 from uuid import UUID
 
 from strandline.log import Log
-from strandline.values import DivergedError, Durability, Event, Position
+from strandline.values import DivergedError, Durability, Event, Marks, Position
 from tests.model.history import History
 
 CONSUMERS = ("billing", "audit")
@@ -21,7 +22,7 @@ Cursor = int | Literal["diverged"] | None
 
 @dataclass(frozen=True, slots=True)
 class SeenRecord:
-    """A record; its value is the number of an `event_of`, or what else it is."""
+    """A record; its value is the number of an `event_of`, or the repr of anything else."""
 
     offset: int
     value: int | str
@@ -51,40 +52,41 @@ class SeenTopic:
 Seen = dict[str, SeenTopic]
 
 
+@lru_cache(maxsize=1024)
 def event_of(number: int) -> Event:
-    """Return the event with this number: another number, another event, of another size."""
+    """Return the event with this number; events of different numbers differ, also in size."""
     text = "strand" * (number * number % 7) * (1 + 6 * (number % 5 == 4))
     return Event("kind", {"n": number, "text": text}, key=f"k{number}" if number % 3 else None)
 
 
 def look(log: Log) -> Seen:
-    """Return what the log shows of itself."""
+    """Return the topics of the log with their marks, records and cursors."""
     seen = {}
     for topic in log.topics():
         description = log.describe_topic(topic)
-        count = description.settings.partitions
         seen[topic.name] = SeenTopic(
             topic.id,
             description.settings.retention_bytes,
-            tuple(_look_at(log, topic.name, partition) for partition in range(count)),
+            tuple(
+                look_at(log, topic.name, partition, marks)
+                for partition, marks in enumerate(description.marks)
+            ),
             {
                 (consumer, partition): _cursor(log, topic.name, consumer, partition)
                 for consumer in CONSUMERS
-                for partition in range(count)
+                for partition in range(description.settings.partitions)
             },
         )
     return seen
 
 
-def _look_at(log: Log, topic: str, partition: int) -> SeenPartition:
-    marks = log.marks(topic, partition)
+def look_at(log: Log, topic: str, partition: int, marks: Marks) -> SeenPartition:
+    """Return what the log shows of a partition with these marks."""
     records = []
     for record in log.read(topic, partition, marks.low):
         number = record.payload.get("n")
-        is_right = isinstance(number, int) and (record.value, record.key) == (
-            event_of(number),
-            event_of(number).key,
-        )
+        expected = event_of(number) if isinstance(number, int) else None
+        is_right = expected is not None and (record.value, record.key) == (expected, expected.key)
         value = number if is_right else repr(record.value)
         records.append(SeenRecord(record.offset, value, record.timestamp_us))
     return SeenPartition(marks.low, marks.high, marks.durable, tuple(records))
@@ -99,7 +101,7 @@ def _cursor(log: Log, topic: str, consumer: str, partition: int) -> Cursor:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """By what a write is known again: a producer's sequence, or an idempotency key."""
+    """What identifies a repeated write: a producer's sequence, or an idempotency key."""
 
     producer: str | None = None
     sequence: int | None = None
@@ -120,14 +122,14 @@ class IdentifiedWrite:
 class _PartitionHistory:
     writes: History = field(default_factory=History)
     stamps: dict[int | str, int] = field(default_factory=dict)
-    low_told: int = 0
-    low_asked: int = 0
-    durable_told: int = 0
+    low_confirmed: int = 0
+    low_requested: int = 0
+    durable_confirmed: int = 0
 
 
 @dataclass(slots=True)
 class _TopicHistory:
-    state: Literal["asked for", "there", "to be dropped", "gone"]
+    state: Literal["requested", "there", "to be dropped", "gone"]
     id: UUID | None
     partitions: list[_PartitionHistory]
     retention: set[int | None]
@@ -137,7 +139,7 @@ class _TopicHistory:
 
 
 class LogHistory:
-    """What was asked of a log, and what it answered. `ask_…` before a call, `told_…` after."""
+    """The calls of a log and their results: `before_…` a call, `after_…` it has returned."""
 
     def __init__(self) -> None:
         self._topics: dict[str, _TopicHistory] = {}
@@ -147,25 +149,25 @@ class LogHistory:
         """Return the history of an observer that has seen this, and nothing else."""
         history = cls()
         for name, topic in seen.items():
-            history.ask_topic(name, len(topic.partitions))
-            history.told_topic(name, topic.id)
+            history.before_topic(name, len(topic.partitions))
+            history.after_topic(name, topic.id)
             known = history._topics[name]
             known.retention = {topic.retention_bytes}
             known.cursors = {place: {cursor} for place, cursor in topic.cursors.items()}
             for partition, part in zip(known.partitions, topic.partitions, strict=True):
-                partition.low_told = partition.low_asked = part.low
+                partition.low_confirmed = partition.low_requested = part.low
                 for record in part.records:
                     assert isinstance(record.value, int)
                     partition.writes.offer(record.value)
                     partition.writes.acknowledge(record.value, record.offset)
                     partition.stamps[record.value] = record.timestamp_us
                 partition.writes.sync(part.durable)
-                partition.durable_told = part.durable
+                partition.durable_confirmed = part.durable
         return history
 
     @property
     def names(self) -> Sequence[str]:
-        """The topics that are there for certain."""
+        """The topics that certainly exist."""
         return [name for name, topic in self._topics.items() if topic.state == "there"]
 
     @property
@@ -178,33 +180,33 @@ class LogHistory:
         """Appends to topics that are there, which may be repeated."""
         return [write for name in self.names for write in self._topics[name].identified]
 
-    def ask_topic(self, name: str, partitions: int) -> None:
+    def before_topic(self, name: str, partitions: int) -> None:
         """A topic is about to be created."""
         parts = [_PartitionHistory() for _ in range(partitions)]
-        self._topics[name] = _TopicHistory("asked for", None, parts, {None})
+        self._topics[name] = _TopicHistory("requested", None, parts, {None})
 
-    def told_topic(self, name: str, topic_id: UUID) -> None:
+    def after_topic(self, name: str, topic_id: UUID) -> None:
         """The topic is there."""
         self._topics[name].state = "there"
         self._topics[name].id = topic_id
 
-    def ask_drop(self, name: str) -> None:
+    def before_drop(self, name: str) -> None:
         """The topic is about to be dropped."""
         self._topics[name].state = "to be dropped"
 
-    def told_drop(self, name: str) -> None:
+    def after_drop(self, name: str) -> None:
         """The topic is gone."""
         self._topics[name].state = "gone"
 
-    def ask_retention(self, name: str, retention_bytes: int | None) -> None:
+    def before_retention(self, name: str, retention_bytes: int | None) -> None:
         """The retention is about to change."""
         self._topics[name].retention.add(retention_bytes)
 
-    def told_retention(self, name: str, retention_bytes: int | None) -> None:
+    def after_retention(self, name: str, retention_bytes: int | None) -> None:
         """The retention has changed."""
         self._topics[name].retention = {retention_bytes}
 
-    def ask_append(
+    def before_append(
         self, name: str, partition: int, numbers: Sequence[int], identity: Identity | None = None
     ) -> None:
         """Events are about to be appended, together."""
@@ -213,7 +215,7 @@ class LogHistory:
         if identity is not None:
             topic.identified.append(IdentifiedWrite(name, partition, identity, numbers))
 
-    def told_append(
+    def after_append(
         self, name: str, partition: int, records: Sequence[SeenRecord], level: Durability
     ) -> None:
         """They are stored."""
@@ -223,43 +225,43 @@ class LogHistory:
             part.writes.acknowledge(record.value, record.offset, level)
             part.stamps[record.value] = record.timestamp_us
 
-    def tail_durable(self, name: str, partition: int, end: int) -> None:
+    def after_sync(self, name: str, partition: int, end: int) -> None:
         """Everything before `end` is durable."""
         part = self._topics[name].partitions[partition]
         part.writes.sync(end)
-        part.durable_told = max(part.durable_told, end)
+        part.durable_confirmed = max(part.durable_confirmed, end)
 
-    def ask_trim(self, name: str, partition: int, before: int) -> None:
+    def before_trim(self, name: str, partition: int, before: int) -> None:
         """Records are about to be removed."""
         part = self._topics[name].partitions[partition]
-        part.low_asked = max(part.low_asked, before)
+        part.low_requested = max(part.low_requested, before)
 
-    def told_trim(self, name: str, partition: int, low: int) -> None:
+    def after_trim(self, name: str, partition: int, low: int) -> None:
         """They are gone."""
         part = self._topics[name].partitions[partition]
-        part.low_told = part.low_asked = low
+        part.low_confirmed = part.low_requested = low
 
-    def ask_cursor(self, name: str, consumer: str, partition: int, cursor: Cursor) -> None:
+    def before_cursor(self, name: str, consumer: str, partition: int, cursor: Cursor) -> None:
         """A cursor is about to move."""
         self._topics[name].cursors.setdefault((consumer, partition), {None}).add(cursor)
 
-    def told_cursor(self, name: str, consumer: str, partition: int, cursor: Cursor) -> None:
+    def after_cursor(self, name: str, consumer: str, partition: int, cursor: Cursor) -> None:
         """It has moved."""
         self._topics[name].cursors[consumer, partition] = {cursor}
 
-    def ask_forget(self, name: str, consumer: str) -> None:
+    def before_forget(self, name: str, consumer: str) -> None:
         """A consumer's cursors are about to be removed."""
         for owner, partition in self._topics[name].cursors:
             if owner == consumer:
-                self.ask_cursor(name, consumer, partition, None)
+                self.before_cursor(name, consumer, partition, None)
 
-    def told_forget(self, name: str, consumer: str) -> None:
+    def after_forget(self, name: str, consumer: str) -> None:
         """They are gone."""
         for owner, partition in self._topics[name].cursors:
             if owner == consumer:
-                self.told_cursor(name, consumer, partition, None)
+                self.after_cursor(name, consumer, partition, None)
 
-    def told_position(self, name: str, position: Position) -> None:
+    def after_position(self, name: str, position: Position) -> None:
         """A position was stored elsewhere."""
         self._topics[name].positions.append(position)
 
@@ -268,11 +270,11 @@ class LogHistory:
         for topic in self._topics.values():
             for partition in topic.partitions:
                 partition.writes.lose_power()
-                # The records are there, but a log need not know at once that they are durable.
-                partition.durable_told = 0
+                # The records are there, but an opened log may not report them as durable yet.
+                partition.durable_confirmed = 0
 
     def check(self, seen: Seen) -> list[str]:
-        """Return everything that ought not to be seen."""
+        """Return everything that contradicts the history."""
         findings = [
             f"{name}: a topic that was not created" for name in seen if name not in self._topics
         ]
@@ -315,12 +317,12 @@ def _check_partition(part: _PartitionHistory, seen: SeenPartition) -> list[str]:
     ]
     if not seen.low <= seen.durable <= seen.high:
         findings.append(f"marks {seen.low}, {seen.durable}, {seen.high}")
-    if seen.durable < min(part.durable_told, seen.high):
-        findings.append(f"durable {seen.durable} was {part.durable_told}")
+    if seen.durable < min(part.durable_confirmed, seen.high):
+        findings.append(f"durable {seen.durable} was {part.durable_confirmed}")
     if seen.high - seen.low != len(seen.records):
         findings.append(f"{len(seen.records)} records in [{seen.low}, {seen.high})")
-    if not part.low_told <= seen.low <= part.low_asked:
-        findings.append(f"low {seen.low} is not in [{part.low_told}, {part.low_asked}]")
+    if not part.low_confirmed <= seen.low <= part.low_requested:
+        findings.append(f"low {seen.low} is not in [{part.low_confirmed}, {part.low_requested}]")
     if any(a.timestamp_us > b.timestamp_us for a, b in pairwise(seen.records)):
         findings.append("a timestamp goes back")
     findings += [

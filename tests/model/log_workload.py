@@ -1,7 +1,7 @@
-"""Work on a log, noted in the journal of its disk: what was requested, and what was answered.
+"""Operations on a log; the calls and their results are noted in the journal of its disk.
 
-Each operation is one call that a user could make, chosen so that it is possible at
-that moment; one that is not (a trim of nothing, say) does nothing.
+Each operation is one call that a user could make. One that is not possible at the moment (such
+as a trim of nothing) does nothing.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,7 +15,7 @@ Fact = Callable[[LogHistory], None]
 
 
 class LogWorkload:
-    """A user of a log. `open_log` opens it on the disk, as often as it is asked."""
+    """A user of a log, which `open_log` opens on the disk."""
 
     def __init__(
         self, disk: Disk, open_log: Callable[[Disk], Log], history: LogHistory, *, number: int = 0
@@ -32,8 +32,8 @@ class LogWorkload:
         for name in names:
             getattr(self, name)()
 
-    def tell(self, fact: Fact) -> None:
-        self.disk.tell(fact)
+    def note(self, fact: Fact) -> None:
+        self.disk.note(fact)
         fact(self.history)
 
     def topic(self) -> str | None:
@@ -43,9 +43,9 @@ class LogWorkload:
 
     def create(self, partitions: int = 1) -> None:
         name = f"topic{self._next()}"
-        self.tell(lambda history: history.ask_topic(name, partitions))
+        self.note(lambda history: history.before_topic(name, partitions))
         topic = self.log.create_topic(name, partitions=partitions)
-        self.tell(lambda history: history.told_topic(name, topic.id))
+        self.note(lambda history: history.after_topic(name, topic.id))
 
     def create_wide(self) -> None:
         self.create(2)
@@ -53,18 +53,18 @@ class LogWorkload:
     def drop(self) -> None:
         if (name := self.topic()) is None:
             return
-        self.tell(lambda history: history.ask_drop(name))
+        self.note(lambda history: history.before_drop(name))
         self.log.drop_topic(name)
-        self.tell(lambda history: history.told_drop(name))
+        self.note(lambda history: history.after_drop(name))
 
     def recreate(self) -> None:
         """Drop a topic, and make another of the same name."""
         if (name := self.topic()) is None:
             return
         self.drop()
-        self.tell(lambda history: history.ask_topic(name, 1))
+        self.note(lambda history: history.before_topic(name, 1))
         topic = self.log.create_topic(name)
-        self.tell(lambda history: history.told_topic(name, topic.id))
+        self.note(lambda history: history.after_topic(name, topic.id))
 
     def append_written(self) -> None:
         self._append(1, Durability.WRITTEN)
@@ -95,7 +95,7 @@ class LogWorkload:
             return
         name, partition = place
         marks = self.log.sync(name, partition)
-        self._tell_durable(name, partition, marks.durable)
+        self._note_durable(name, partition, marks.durable)
 
     def flush(self) -> None:
         ends = [
@@ -105,7 +105,7 @@ class LogWorkload:
         ]
         self.log.flush()
         for name, partition, end in ends:
-            self._tell_durable(name, partition, end)
+            self._note_durable(name, partition, end)
 
     def trim(self) -> None:
         if (place := self._place()) is None:
@@ -113,18 +113,18 @@ class LogWorkload:
         name, partition = place
         marks = self.log.marks(name, partition)
         before = marks.low + (marks.high - marks.low + 1) // 2
-        self.tell(lambda history: history.ask_trim(name, partition, before))
+        self.note(lambda history: history.before_trim(name, partition, before))
         report = self.log.trim(name, partition, before, force=bool(self.number % 2))
-        self.tell(lambda history: history.told_trim(name, partition, report.low))
+        self.note(lambda history: history.after_trim(name, partition, report.low))
 
     def trim_all(self) -> None:
         if (place := self._place()) is None:
             return
         name, partition = place
         before = self.log.marks(name, partition).high
-        self.tell(lambda history: history.ask_trim(name, partition, before))
+        self.note(lambda history: history.before_trim(name, partition, before))
         report = self.log.trim(name, partition, before, force=True)
-        self.tell(lambda history: history.told_trim(name, partition, report.low))
+        self.note(lambda history: history.after_trim(name, partition, report.low))
 
     def ack(self) -> None:
         self._move("billing", self._ack_to_end)
@@ -135,17 +135,17 @@ class LogWorkload:
     def forget(self) -> None:
         if (name := self.topic()) is None:
             return
-        self.tell(lambda history: history.ask_forget(name, "billing"))
+        self.note(lambda history: history.before_forget(name, "billing"))
         self.log.delete_consumer(name, "billing")
-        self.tell(lambda history: history.told_forget(name, "billing"))
+        self.note(lambda history: history.after_forget(name, "billing"))
 
     def change_retention(self) -> None:
         if (name := self.topic()) is None:
             return
         limit = 1_000_000 + self._next()
-        self.tell(lambda history: history.ask_retention(name, limit))
+        self.note(lambda history: history.before_retention(name, limit))
         self.log.change_retention(name, retention_age_s=None, retention_bytes=limit)
-        self.tell(lambda history: history.told_retention(name, limit))
+        self.note(lambda history: history.after_retention(name, limit))
 
     def position(self) -> None:
         if (place := self._place()) is None:
@@ -153,8 +153,8 @@ class LogWorkload:
         name, partition = place
         end = self.log.marks(name, partition).high
         position = self.log.position(name, partition, end)
-        self.tell(lambda history: history.told_position(name, position))
-        self._tell_durable(name, partition, end)
+        self.note(lambda history: history.after_position(name, position))
+        self._note_durable(name, partition, end)
 
     def reopen(self) -> None:
         self.log.close()
@@ -165,13 +165,13 @@ class LogWorkload:
             return
         name, partition = place
         numbers = [self._next() for _ in range(count)]
-        self.tell(lambda history: history.ask_append(name, partition, numbers, identity))
+        self.note(lambda history: history.before_append(name, partition, numbers, identity))
         receipts = append(self.log, place, numbers, level, identity)
         records = [
             SeenRecord(receipt.offset, number, receipt.timestamp_us)
             for receipt, number in zip(receipts, numbers, strict=True)
         ]
-        self.tell(lambda history: history.told_append(name, partition, records, level))
+        self.note(lambda history: history.after_append(name, partition, records, level))
 
     def _move(self, consumer: str, move: Callable[[str, str, int], None]) -> None:
         if (place := self._place()) is not None:
@@ -179,24 +179,24 @@ class LogWorkload:
 
     def _ack_to_end(self, name: str, consumer: str, partition: int) -> None:
         end = self.log.marks(name, partition).high
-        self.tell(lambda history: history.ask_cursor(name, consumer, partition, end))
+        self.note(lambda history: history.before_cursor(name, consumer, partition, end))
         cursor = self.log.ack(name, consumer, partition, end)
-        self.tell(lambda history: history.told_cursor(name, consumer, partition, cursor))
-        self._tell_durable(name, partition, end)
+        self.note(lambda history: history.after_cursor(name, consumer, partition, cursor))
+        self._note_durable(name, partition, end)
 
     def _seek_back(self, name: str, consumer: str, partition: int) -> None:
         marks = self.log.marks(name, partition)
         target = marks.high if self.number % 2 else marks.low
-        self.tell(lambda history: history.ask_cursor(name, consumer, partition, target))
+        self.note(lambda history: history.before_cursor(name, consumer, partition, target))
         self.log.seek(name, consumer, partition, target)
-        self.tell(lambda history: history.told_cursor(name, consumer, partition, Offset(target)))
-        self._tell_durable(name, partition, target)
+        self.note(lambda history: history.after_cursor(name, consumer, partition, Offset(target)))
+        self._note_durable(name, partition, target)
 
-    def _tell_durable(self, name: str, partition: int, end: int) -> None:
-        self.tell(lambda history: history.tail_durable(name, partition, end))
+    def _note_durable(self, name: str, partition: int, end: int) -> None:
+        self.note(lambda history: history.after_sync(name, partition, end))
 
     def _place(self) -> tuple[str, int] | None:
-        """Return a topic and one of its partitions, by turns."""
+        """Return a topic and one of its partitions, each in turn."""
         if (name := self.topic()) is None:
             return None
         self._calls += 1

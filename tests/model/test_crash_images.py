@@ -19,9 +19,9 @@ def worked(kind: type[ToyStore]) -> Disk:
     disk = Disk()
     store = kind(disk)
     for number, value in enumerate(VALUES):
-        disk.tell(("offered", value))
+        disk.note(("offered", value))
         store.append(value)
-        disk.tell(("kept", value))
+        disk.note(("kept", value))
         if number == 3:
             store.compact()
     return disk
@@ -31,7 +31,7 @@ def broken_images(kind: type[ToyStore], *, limit: int = 60) -> Iterator[str]:
     """Yield what is wrong, image by image."""
     chance = random.Random(1)
     for point in crash_points(worked(kind)):
-        facts = [fact for fact in point.told if isinstance(fact, tuple)]
+        facts = [fact for fact in point.facts if isinstance(fact, tuple)]
         kept = [value for what, value in facts if what == "kept"]
         offered = [value for what, value in facts if what == "offered"]
         for image in [point.state.after_kill(), *point.state.images(limit, chance)]:
@@ -66,7 +66,7 @@ def test_a_crash_shows_what_is_wrong_with_a_store(kind: type[ToyStore]) -> None:
 def test_no_crash_of_a_recovery_breaks_a_correct_store() -> None:
     chance = random.Random(2)
     for point in crash_points(worked(ToyStore)):
-        kept = [fact[1] for fact in point.told if isinstance(fact, tuple) and fact[0] == "kept"]
+        kept = [fact[1] for fact in point.facts if isinstance(fact, tuple) and fact[0] == "kept"]
         for image in point.state.images(3, chance):
             disk = image.disk()
             ToyStore(disk)

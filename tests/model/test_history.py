@@ -9,7 +9,7 @@ from strandline.values import Durability
 from tests.model.history import Finding, History
 
 
-def told(count: int = 4) -> History:
+def acknowledged(count: int = 4) -> History:
     """Return a history of a, b, c, … appended one after the other."""
     history = History()
     for offset, value in enumerate("abcdefgh"[:count]):
@@ -23,7 +23,7 @@ def placed(values: str, start: int = 0) -> list[tuple[int, Hashable]]:
 
 
 def test_what_was_acknowledged_is_found() -> None:
-    assert told().check(placed("abcd")) == []
+    assert acknowledged().check(placed("abcd")) == []
 
 
 @pytest.mark.parametrize(
@@ -36,18 +36,18 @@ def test_what_was_acknowledged_is_found() -> None:
     ],
 )
 def test_it_finds(content: list[tuple[int, Hashable]], findings: list[Finding]) -> None:
-    assert told().check(content) == findings
+    assert acknowledged().check(content) == findings
 
 
 def test_it_finds_two_values_at_one_offset() -> None:
-    findings = told().check(placed("abdc"))
+    findings = acknowledged().check(placed("abdc"))
 
     assert Finding("two values", 2, "d") in findings
     assert Finding("moved", 2, "d") in findings
 
 
 def test_it_finds_two_values_acknowledged_for_one_offset() -> None:
-    history = told()
+    history = acknowledged()
     history.offer("e")
     history.acknowledge("e", 3)
 
@@ -64,7 +64,7 @@ def test_it_finds_what_a_reader_saw_and_another_does_not() -> None:
 
 
 def test_it_finds_a_write_that_was_reported_as_failed() -> None:
-    history = told()
+    history = acknowledged()
     history.offer("e")
     history.fail("e")
 
@@ -73,7 +73,7 @@ def test_it_finds_a_write_that_was_reported_as_failed() -> None:
 
 
 def test_an_unknown_write_is_there_once_or_never() -> None:
-    history = told()
+    history = acknowledged()
     history.offer("e")
 
     assert history.check(placed("abcd")) == []
@@ -112,7 +112,7 @@ def test_what_is_appended_together_is_there_as_one() -> None:
 
 
 def test_what_was_trimmed_is_not_missing() -> None:
-    history = told()
+    history = acknowledged()
     history.offer("e", "f", "g")
     for offset, value in enumerate("efg", 4):
         history.acknowledge(value, offset)
@@ -126,7 +126,7 @@ def test_what_was_trimmed_is_not_missing() -> None:
 
 
 def test_power_loss_may_take_what_was_not_durable_and_no_more() -> None:
-    history = told(2)
+    history = acknowledged(2)
     history.sync(2)
     history.offer("c")
     history.acknowledge("c", 2, Durability.DURABLE)
@@ -141,7 +141,7 @@ def test_power_loss_may_take_what_was_not_durable_and_no_more() -> None:
 
 
 def test_an_offset_that_power_loss_freed_may_be_given_again() -> None:
-    history = told(1)
+    history = acknowledged(1)
     history.lose_power()
     history.offer("b")
     history.acknowledge("b", 0)
@@ -151,7 +151,7 @@ def test_an_offset_that_power_loss_freed_may_be_given_again() -> None:
 
 
 def test_what_power_loss_left_is_where_it_was() -> None:
-    history = told(2)
+    history = acknowledged(2)
     history.lose_power()
 
     assert history.check(placed("b")) == [Finding("moved", 0, "b")]

@@ -44,18 +44,18 @@ def test_the_history_of_any_work_agrees_with_the_log(tmp_path: Path) -> None:
 def known() -> LogHistory:
     """Return the history of a topic with four records, the first three durable."""
     history = LogHistory()
-    history.ask_topic("orders", 1)
-    history.told_topic("orders", TOPIC_ID)
-    history.ask_append("orders", 0, [1, 2, 3])
+    history.before_topic("orders", 1)
+    history.after_topic("orders", TOPIC_ID)
+    history.before_append("orders", 0, [1, 2, 3])
     records = [SeenRecord(offset, offset + 1, 100) for offset in range(4)]
-    history.told_append("orders", 0, records[:3], Durability.DURABLE)
-    history.tail_durable("orders", 0, 3)
-    history.ask_append("orders", 0, [4])
-    history.told_append("orders", 0, records[3:], Durability.WRITTEN)
-    history.ask_cursor("orders", "billing", 0, 2)
-    history.told_cursor("orders", "billing", 0, 2)
-    history.ask_trim("orders", 0, 1)
-    history.told_trim("orders", 0, 1)
+    history.after_append("orders", 0, records[:3], Durability.DURABLE)
+    history.after_sync("orders", 0, 3)
+    history.before_append("orders", 0, [4])
+    history.after_append("orders", 0, records[3:], Durability.WRITTEN)
+    history.before_cursor("orders", "billing", 0, 2)
+    history.after_cursor("orders", "billing", 0, 2)
+    history.before_trim("orders", 0, 1)
+    history.after_trim("orders", 0, 1)
     return history
 
 
@@ -115,26 +115,29 @@ def test_it_finds_durable_records_that_a_power_loss_took() -> None:
 
 def test_it_finds_a_topic_that_was_dropped() -> None:
     history = known()
-    history.ask_drop("orders")
+    history.before_drop("orders")
 
     assert history.check({"orders": shown()}) == []
     assert history.check({}) == []
 
-    history.told_drop("orders")
+    history.after_drop("orders")
     assert history.check({"orders": shown()}) == ["orders: the topic has come back"]
 
 
 @pytest.mark.parametrize(
     ("change", "seen"),
     [
-        (lambda history: history.ask_trim("orders", 0, 2), shown(low=2)),
+        (lambda history: history.before_trim("orders", 0, 2), shown(low=2)),
         (
-            lambda history: history.ask_cursor("orders", "billing", 0, 3),
+            lambda history: history.before_cursor("orders", "billing", 0, 3),
             replace(shown(), cursors={("billing", 0): 3}),
         ),
-        (lambda history: history.ask_retention("orders", 5), replace(shown(), retention_bytes=5)),
         (
-            lambda history: history.ask_forget("orders", "billing"),
+            lambda history: history.before_retention("orders", 5),
+            replace(shown(), retention_bytes=5),
+        ),
+        (
+            lambda history: history.before_forget("orders", "billing"),
             replace(shown(), cursors={("billing", 0): None}),
         ),
     ],

@@ -1,6 +1,6 @@
-"""`make mutants`: try mutants, and add what became of them to torture/mutants.json.
+"""`make mutants`: try mutants, and add the outcomes to torture/mutants.json.
 
-python -m torture.mutants quick    the mutants that follow, on quick tests in plain Python
+python -m torture.mutants quick    the next mutants, on quick tests in plain Python
 python -m torture.mutants core     the survivors, on quick tests with the core
 python -m torture.mutants rest     the survivors, on all tests of a few seconds, with the core
 
@@ -14,7 +14,7 @@ import pytest
 
 from torture.mutants.sample import Sample
 
-#: Tests of what the rooms do; those of the text of sources notice nothing of it.
+#: Tests of what the rooms do; tests that read the sources cannot notice a mutant.
 _TESTS = (
     *("tests/conformance", "tests/groups", "tests/log", "tests/model", "tests/processes"),
     *("tests/subscriptions", "tests/testing", "tests/triggers", "tests/typed", "tests/values"),
@@ -37,7 +37,7 @@ class Trials:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionstart(self) -> None:
-        """Have hypothesis store nothing: what a mutant fails is no example for others."""
+        """Keep hypothesis from storing examples: what fails with a mutant need not fail later."""
         from hypothesis import settings  # noqa: PLC0415 # pytest rewrites it first.
 
         normal = settings.get_profile("strandline")

@@ -1,6 +1,4 @@
-"""The changes that make a mutant: each is one node of one function, in place of which another
-stands.
-"""
+"""The changes that make a mutant: each replaces one node of the syntax tree of a function."""
 
 import ast
 import copy
@@ -73,7 +71,7 @@ def changed(tree: ast.Module, change: Change) -> ast.Module:
 def functions(tree: ast.Module) -> Iterator[tuple[str, Function]]:
     """Yield the functions and methods of a module with their names; inner ones are parts.
 
-    Of several of one name, overloads and accessors, it is the last.
+    Of several with one name (overloads, property accessors), only the last is yielded.
     """
     found: dict[str, Function] = {}
     waiting: list[tuple[str, ast.AST]] = [("", tree)]
@@ -101,7 +99,7 @@ def _nodes(function: Function) -> list[ast.AST]:
 
 
 def _runs(node: ast.AST, parent: ast.AST) -> bool:
-    """Whether a node does something: annotations, and what builds a message, are left out."""
+    """Whether a node has an effect: annotations and f-strings are left out."""
     if isinstance(node, ast.JoinedStr | ast.FormattedValue):
         return False
     return not (
@@ -130,11 +128,11 @@ def _others(node: ast.AST) -> Iterator[ast.AST]:  # noqa: C901, PLR0912 # One br
             yield ast.Constant(not value)
         case ast.Constant(value=int() | float() as value):
             yield ast.Constant(value + 1)
-        case ast.If() if not _has_a_contrary(node.test):
+        case ast.If() if not _is_negated_otherwise(node.test):
             yield ast.If(_not(node.test), node.body, node.orelse)
-        case ast.While() if not _has_a_contrary(node.test):
+        case ast.While() if not _is_negated_otherwise(node.test):
             yield ast.While(_not(node.test), node.body, node.orelse)
-        case ast.IfExp() if not _has_a_contrary(node.test):
+        case ast.IfExp() if not _is_negated_otherwise(node.test):
             yield ast.IfExp(_not(node.test), node.body, node.orelse)
         case ast.Expr(value=ast.Call() | ast.Await()):
             yield ast.Pass()
@@ -153,8 +151,8 @@ def _others(node: ast.AST) -> Iterator[ast.AST]:  # noqa: C901, PLR0912 # One br
             yield ast.Slice(None, None, node.step)
 
 
-def _has_a_contrary(test: ast.expr) -> bool:
-    """Whether a change of the condition itself gives its contrary, or it is a constant."""
+def _is_negated_otherwise(test: ast.expr) -> bool:
+    """Whether another change negates the condition already, or it is a constant."""
     match test:
         case ast.Compare(ops=[ast.Eq() | ast.NotEq() | ast.Is() | ast.IsNot() | ast.In()]):
             return True

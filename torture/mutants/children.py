@@ -1,4 +1,4 @@
-"""Tests that were collected once run in children of this process, which may hang or die."""
+"""Runs tests that were collected once in forked children, which may hang or die."""
 
 import contextlib
 import os
@@ -13,24 +13,24 @@ import msgspec
 import pytest
 from _pytest.runner import runtestprotocol
 
-#: A child that tells nothing for so long hangs.
+#: A child that reports nothing for so long is taken to hang.
 PATIENCE_S = 30.0
 
 
-class Watched:
-    """The child's side: what it tells reaches the parent at once."""
+class Reporter:
+    """The child's end of a pipe to the parent."""
 
     def __init__(self, pipe: int) -> None:
         self._pipe = os.fdopen(pipe, "wb")
 
-    def tell(self, value: Any) -> None:
+    def report(self, value: Any) -> None:
         """Send a value that JSON can carry."""
         self._pipe.write(msgspec.json.encode(value) + b"\n")
         self._pipe.flush()
 
 
-def in_child(run: Callable[[Watched], None], *, patience_s: float = PATIENCE_S) -> list[Any]:
-    """Return what `run` told in a child, until it ended, died or hung."""
+def in_child(run: Callable[[Reporter], None], *, patience_s: float = PATIENCE_S) -> list[Any]:
+    """Run a function in a child; return what it reported until it ended, died or hung."""
     reads, writes = os.pipe()
     folder = tempfile.mkdtemp(prefix="mutants-", dir=_memory())
     child = os.fork()
@@ -39,7 +39,7 @@ def in_child(run: Callable[[Watched], None], *, patience_s: float = PATIENCE_S) 
         _run_child(run, writes, folder)
     os.close(writes)
     try:
-        return list(_told(reads, patience_s))
+        return list(_reports(reads, patience_s))
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(child, signal.SIGKILL)
@@ -59,19 +59,19 @@ def _memory() -> str | None:
     return "/dev/shm" if os.path.isdir("/dev/shm") else None  # noqa: S108 # A folder of its own.
 
 
-def _run_child(run: Callable[[Watched], None], pipe: int, folder: str) -> None:
+def _run_child(run: Callable[[Reporter], None], pipe: int, folder: str) -> None:
     try:
         os.setsid()
         os.environ["PYTEST_DEBUG_TEMPROOT"] = folder
         silent = os.open(os.devnull, os.O_RDWR)
         for descriptor in (0, 1, 2):
             os.dup2(silent, descriptor)
-        run(Watched(pipe))
+        run(Reporter(pipe))
     finally:
         os._exit(0)
 
 
-def _told(pipe: int, patience_s: float) -> Iterator[Any]:
+def _reports(pipe: int, patience_s: float) -> Iterator[Any]:
     pending = b""
     with os.fdopen(pipe, "rb", buffering=0) as stream:
         while select.select([stream], [], [], patience_s)[0]:

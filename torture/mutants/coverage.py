@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from tools.this_run import ROOT
-from torture.mutants.children import Watched, in_child, run_item
+from torture.mutants.children import Reporter, in_child, run_item
 
 SAVED = ROOT / ".cache" / "mutants"
 #: A test that takes longer is not run on mutants.
@@ -21,7 +21,7 @@ _PART = 50
 
 
 class Covered(msgspec.Struct, frozen=True):
-    """What one test takes, and which lines it runs: a number for each file, whose bits they are."""
+    """How long one test takes, and which lines it runs: a bit for each line of a file."""
 
     seconds: float
     lines: dict[str, str]
@@ -37,7 +37,7 @@ class Covered(msgspec.Struct, frozen=True):
 
 
 class _Saved(msgspec.Struct):
-    """What tests cover, and digests of the files that it holds for."""
+    """What tests cover, and digests of the files for which that was found."""
 
     files: dict[str, str]
     tests: dict[str, Covered]
@@ -92,7 +92,7 @@ def _cover_part(
     if not items:
         return
 
-    def run(watched: Watched) -> None:
+    def run(reporter: Reporter) -> None:
         # Many tests run nothing of the rooms.
         warnings.simplefilter("ignore", coverage.exceptions.CoverageWarning)
         lines = coverage.Coverage(
@@ -107,13 +107,13 @@ def _cover_part(
             lines.stop()
             is_used = has_passed and seconds < LONGEST_S
             found = _bits(lines.get_data(), source) if is_used else {}
-            watched.tell((item.nodeid, Covered(seconds, found)))
+            reporter.report((item.nodeid, Covered(seconds, found)))
 
-    told = in_child(run, patience_s=2 * LONGEST_S)
-    for name, covered in told:
+    reports = in_child(run, patience_s=2 * LONGEST_S)
+    for name, covered in reports:
         yield name, msgspec.convert(covered, Covered)
-    if left := items[len(told) :]:
-        # The first of them takes too long, or has ended the process.
+    if left := items[len(reports) :]:
+        # The first of them hung, or ended the process.
         yield left[0].nodeid, Covered(LONGEST_S, {})
         yield from _cover_part(left[1:], source, rooms)
 

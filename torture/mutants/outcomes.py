@@ -1,4 +1,4 @@
-"""What became of mutants, over any number of runs: torture/mutants.json."""
+"""The outcomes of mutants over any number of runs: torture/mutants.json."""
 
 from collections.abc import Collection
 from pathlib import Path
@@ -16,7 +16,7 @@ Name = tuple[str, str, str]
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What became of one mutant."""
+    """The outcome of one mutant."""
 
     function: str
     line: int
@@ -25,7 +25,7 @@ class Outcome(msgspec.Struct, frozen=True):
     noticed_by: str | None
     """The test that failed; None if the mutant survived."""
     stage: str
-    """The last that it was tried in."""
+    """The last stage in which it was tried."""
     run: Run
 
     @property
@@ -35,14 +35,14 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 def load(path: Path = OUTCOMES) -> list[Outcome]:
-    """Return what became of the mutants so far."""
+    """Return the outcomes of all mutants that were tried."""
     if not path.exists():
         return []
     return msgspec.json.decode(path.read_bytes(), type=list[Outcome])
 
 
 def save(outcomes: list[Outcome], path: Path = OUTCOMES) -> None:
-    """Store what became of the mutants, a line for each."""
+    """Store the outcomes, a line for each."""
     lines = b",\n".join(map(msgspec.json.encode, outcomes))
     path.write_bytes(b"[\n" + lines + b"\n]\n")
 
@@ -62,13 +62,13 @@ class Explained(msgspec.Struct, frozen=True):
 
 
 def load_explained(path: Path = EXPLAINED) -> dict[Name, Explained]:
-    """Return the survivors that were looked at, and make no difference that a user can see."""
+    """Return the survivors that were examined: no user can see a difference."""
     found = msgspec.json.decode(path.read_bytes(), type=list[Explained])
     return {each.name: each for each in found}
 
 
 def table(outcomes: list[Outcome], explained: Collection[Name]) -> str:
-    """Return how many of each room were noticed, in Markdown."""
+    """Return how many mutants of each room were noticed, in Markdown."""
     lines = ["| mutants of | tried | noticed | | survivors explained | others |"]
     lines.append("|---|---|---|---|---|---|")
     rooms = sorted({each.function.partition("/")[0] for each in outcomes})

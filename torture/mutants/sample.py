@@ -20,13 +20,13 @@ from torture.mutants.trial import Codes, functions_of, mutated, noticed_by
 
 SOURCE = ROOT / "src" / "strandline"
 ROOMS = ("writes", "log", "subscriptions")
-#: In the order in which a mutant comes to them.
+#: In the order in which a mutant goes through them.
 STAGES = ("quick", "core", "rest")
-#: How many mutants are the full count.
+#: How many mutants are tried in all.
 FULL = 1_000
-#: What the tests of one mutant take together at most, where none fails.
+#: The longest that the tests of one mutant may take together.
 BUDGET_S = 20.0
-#: After how many the outcomes are stored.
+#: After how many mutants the outcomes are stored.
 _PART = 10
 
 
@@ -50,18 +50,18 @@ class Sample:
         self._is_again = again
         self._items = items
         self._functions = functions_of(SOURCE)
-        # As this process has them: they may be edited while it runs.
+        # As this process has loaded them: the files may be edited while it runs.
         self._sources = _sources()
         saved_as = "plain" if stage == STAGES[0] else "compiled"
         self._covered = cover(list(items.values()), SOURCE, ROOMS, saved_as)
 
     def run(self, seconds: float) -> None:
         """Try mutants until all of the stage are tried, or the time is over."""
-        global _trying  # noqa: PLW0603 # What forked processes have without being sent it.
+        global _trying  # noqa: PLW0603 # Forked processes inherit it.
         _trying = self
         end = time.monotonic() + seconds
         found = {_name(each): each for each in mutants(self._sources)}
-        # One whose code has changed is no mutant any more.
+        # Outcomes of code that has changed since are dropped.
         outcomes = {each.name: each for each in load() if each.name in found}
         waiting = self._waiting(found, outcomes)
         run = this_run()
@@ -83,7 +83,7 @@ class Sample:
     def _waiting(
         self, found: Mapping[Name, Mutant], outcomes: Mapping[Name, Outcome]
     ) -> list[Mutant]:
-        """Return the mutants to try: those that follow in the order, or the survivors."""
+        """Return the mutants to try: first the next ones, in later stages the survivors."""
         explained = load_explained()
         survivors = {
             name: STAGES.index(each.stage)
@@ -111,8 +111,8 @@ class Sample:
         return mutated(SOURCE / mutant.file, source, mutant.change, self._functions)
 
     def _chosen(self, mutant: Mutant) -> Iterator[pytest.Item]:
-        """Yield tests that run the line: in turn the one that runs least besides, and the
-        quickest of the next module.
+        """Yield tests that run the changed line, until their times reach the budget: in turn
+        the one that covers the fewest lines, and the quickest of the next test module.
         """
         modules: dict[str, list[tuple[float, str]]] = {}
         for name, covered in self._covered.items():

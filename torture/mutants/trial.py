@@ -1,4 +1,4 @@
-"""One mutant: its function gets the changed code in a child, and tests run until one fails."""
+"""Tries one mutant: a child changes the code of its function and runs tests until one fails."""
 
 import ast
 import gc
@@ -9,7 +9,7 @@ from types import CodeType, FunctionType
 import pytest
 
 from torture.mutants.changes import Change, changed
-from torture.mutants.children import Watched, in_child, run_item
+from torture.mutants.children import Reporter, in_child, run_item
 
 Functions = Mapping[tuple[str, str, int], list[FunctionType]]
 Codes = Sequence[tuple[FunctionType, CodeType]]
@@ -29,8 +29,8 @@ def functions_of(source: Path) -> Functions:
 
 
 def mutated(file: Path, source: bytes, change: Change, functions: Functions) -> Codes:
-    """Return the functions that the change concerns with their changed code, inner ones that
-    this process has made too; none where the change makes no code that can take its place.
+    """Return the functions that the change concerns with their changed code, including inner
+    functions that exist in this process; nothing if the code cannot be replaced in place.
     """
     tree = changed(ast.parse(source), change)
     module = compile(tree, str(file), "exec", dont_inherit=True)
@@ -51,18 +51,18 @@ def noticed_by(codes: Codes, items: list[pytest.Item]) -> str | None:
     A test may hang on it, or end the process.
     """
 
-    def run(watched: Watched) -> None:
+    def run(reporter: Reporter) -> None:
         for function, code in codes:
             function.__code__ = code
         for item in items:
-            watched.tell(("begins", item.nodeid))
+            reporter.report(("begins", item.nodeid))
             if not run_item(item):
-                watched.tell(("failed", item.nodeid))
+                reporter.report(("failed", item.nodeid))
                 return
-        watched.tell(("survived", ""))
+        reporter.report(("survived", ""))
 
-    told = in_child(run)
-    what, name = told[-1] if told else ("begins", "the first test")
+    reports = in_child(run)
+    what, name = reports[-1] if reports else ("begins", "the first test")
     if what == "survived":
         return None
     return f"{name}, which did not end" if what == "begins" else str(name)
