@@ -74,6 +74,24 @@ def test_the_commands_of_curl_append_read_and_follow(
     assert "event: caught_up" in followed.stdout
 
 
+def test_the_commands_of_curl_need_no_token_where_the_server_needs_none(
+    log: Log, tmp_path: Path
+) -> None:
+    (commands,) = blocks("curl", "sh")
+    served = Served(log, ServerSettings())
+    env = {name: value for name, value in os.environ.items() if name != "STRANDLINE_TOKEN"}
+
+    done = ran(
+        [program("bash"), "-euc", commands.partition("# Until Ctrl-C")[0]],
+        tmp_path,
+        {**env, "S": served.url},
+    )
+    served.stop()
+
+    assert done.returncode == 0, done.stderr
+    assert [each.payload for each in log.read("orders", 0, 0)] == [{"id": 7}]
+
+
 def test_the_module_of_javascript_appends_and_follows(
     log: Log, world: dict[str, str], tmp_path: Path
 ) -> None:

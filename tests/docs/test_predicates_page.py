@@ -51,7 +51,7 @@ def tables() -> dict[str, str]:
             ("of", "at most"),
             (
                 ("characters", str(dialect.TEXT_CHARS_MAX)),
-                ("words and signs", str(dialect.TOKENS_MAX)),
+                ("tokens", str(dialect.TOKENS_MAX)),
                 ("parentheses in each other, signs or NOTs in a row", str(dialect.NESTING_MAX)),
                 ("levels, a chain of ANDs or ORs being one", str(dialect.DEPTH_MAX)),
                 ("characters of a pattern", str(dialect.PATTERN_CHARS_MAX)),

@@ -1,13 +1,16 @@
 """The words that people search for lead to a page, also where ours differ."""
 
+import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 DOCS = Path(__file__).parents[2] / "docs"
 WORDS = (
-    *("at least once", "lag", "watermark", "checkpoint", "retention", "idempotency"),
+    *("DLQ", "at least once", "lag", "watermark", "checkpoint", "retention", "idempotency"),
     *("Kafka", "Redis Streams", "Celery", "SQS", "FastAPI", "Django", "pydantic", "Docker"),
 )
 #: The search of the site ranks a heading before the text, and shows it.
@@ -43,3 +46,25 @@ def test_a_word_that_people_search_for_is_on_a_page(word: str) -> None:
     pages = [path for path in DOCS.rglob("*.md") if path.parent.name not in ("design", "api")]
 
     assert any(word.lower() in path.read_text().lower() for path in pages)
+
+
+@pytest.mark.slow
+def test_a_design_note_comes_after_a_page_of_the_same_words(tmp_path: Path) -> None:
+    for place in ("design/group.md", "howto/group.md"):
+        page = tmp_path / "docs" / place
+        page.parent.mkdir(parents=True)
+        page.write_text("# Consumer groups\n")
+    hook = DOCS.parent / "tools" / "search_rank.py"
+    settings = {
+        "site_name": "a",
+        "theme": {"name": "material", "font": False},
+        "hooks": [str(hook)],
+    }
+    (tmp_path / "mkdocs.yml").write_text(json.dumps({**settings, "plugins": ["search"]}))
+
+    built = [sys.executable, "-m", "mkdocs", "build", "--quiet"]
+    subprocess.run(built, cwd=tmp_path, check=True, env={"NO_MKDOCS_2_WARNING": "1"})
+
+    index = json.loads((tmp_path / "site" / "search" / "search_index.json").read_text())
+    boosts = {each["location"]: each.get("boost", 1) for each in index["docs"]}
+    assert boosts["design/group/"] < boosts["howto/group/"]
