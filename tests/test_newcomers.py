@@ -271,8 +271,8 @@ def test_a_backup_and_its_restore_both_take_a_path_or_a_url(scheme: str, tmp_pat
         log.append_many("orders", [sl.Event("a", n) for n in range(5)], partition=1)
 
     made = [
-        sl.backup(tmp_path / "by-path", url),
-        sl.backup(f"{scheme}:{tmp_path / 'by-url'}", tmp_path / "log"),
+        sl.backup(tmp_path / "by-path", url=url),
+        sl.backup(f"{scheme}:{tmp_path / 'by-url'}", url=tmp_path / "log"),
     ]
     brought = [
         sl.restore(tmp_path / "by-path", f"{scheme}:{tmp_path / 'again'}"),
@@ -304,12 +304,12 @@ def test_a_backup_takes_the_log_of_the_environment(
 @pytest.mark.parametrize(
     ("call", "told"),
     [
-        (lambda here: sl.backup(here / "copy", here / "nowhere"), "no log at this path"),
+        (lambda here: sl.backup(here / "copy", url=here / "nowhere"), "no log at this path"),
         (lambda here: sl.restore(here / "nowhere", here / "again"), "no log at this path"),
         (lambda here: sl.restore("s3://bucket/backup", here / "again"), "no such kind of log"),
-        (lambda here: sl.backup(here / "log", here / "log"), "log"),
-        (lambda here: sl.backup(here / "copy", "memory:"), "cannot be copied"),
-        (lambda here: sl.backup(f"sqlite:{here / 'copy'}", here / "log"), "of the same kind"),
+        (lambda here: sl.backup(here / "log", url=here / "log"), "log"),
+        (lambda here: sl.backup(here / "copy", url="memory:"), "cannot be copied"),
+        (lambda here: sl.backup(f"sqlite:{here / 'copy'}", url=here / "log"), "of the same kind"),
         (lambda _: LOOSE.backup(None), "place is the path of a file or directory"),
         (lambda here: sl.restore(here / "log", here / "o", until={"order": 1}), "no such topic"),
         (lambda here: sl.restore(here / "log", here / "o", until={"orders": 9}), "ends before"),
@@ -340,7 +340,7 @@ def test_a_damaged_copy_is_kept_and_reported(tmp_path: Path) -> None:
     segment.write_bytes(content)
 
     with pytest.raises(sl.CorruptError, match="verify the two"):
-        sl.backup(tmp_path / "copy", tmp_path / "log")
+        sl.backup(tmp_path / "copy", url=tmp_path / "log")
 
     assert (tmp_path / "copy").exists(), "what is sound of it may be all that there is"
 

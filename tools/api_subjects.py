@@ -58,7 +58,7 @@ with sl.open("file:./events") as log:
     log.create_topic("orders")
     log.append("orders", sl.Event("order.created", {"id": 17}))
 
-sl.backup("file:./copy", "file:./events")
+sl.backup("file:./copy", url="file:./events")
 with sl.open("file:./copy", mode="read") as log:
     assert [topic.name for topic in log.topics()] == ["orders"]
 ```""",

@@ -26,7 +26,7 @@ class LogCopy(NamedTuple):
     """The contents of each partition."""
 
 
-def backup(target: LogLocation, url: LogLocation | None = None) -> LogCopy:
+def backup(target: LogLocation, *, url: LogLocation | None = None) -> LogCopy:
     """Copy a whole log to a new place, while other processes write to it, and verify the copy.
 
     `url` is the log; None means the log of the environment, as for `open`. A target

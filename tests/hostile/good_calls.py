@@ -166,7 +166,7 @@ class World:
     def copy(self) -> str:
         """A copy of the log that jobs open."""
         path = f"{self.folder}/a-copy"
-        sl.backup(path, self.url)
+        sl.backup(path, url=self.url)
         return path
 
     @cached_property

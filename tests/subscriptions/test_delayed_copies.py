@@ -44,7 +44,7 @@ def test_a_copy_continues_where_the_log_was(tmp_path: Path, kind: str, shared: b
     filled(tmp_path / "log", shared=shared)
     if kind == "backup":
         target = f"file:{tmp_path / 'other'}"
-        sl.backup(target, f"file:{tmp_path / 'log'}")
+        sl.backup(target, url=f"file:{tmp_path / 'log'}")
     else:
         target = f"sqlite:{tmp_path / 'other.db'}"
         sl.copy(f"file:{tmp_path / 'log'}", target)
@@ -61,7 +61,7 @@ def test_a_log_that_was_taken_back_delivers_what_is_appended_then(
     tmp_path: Path, shared: bool
 ) -> None:
     filled(tmp_path / "log", shared=shared)
-    sl.backup(f"file:{tmp_path / 'backup'}", f"file:{tmp_path / 'log'}")
+    sl.backup(f"file:{tmp_path / 'backup'}", url=f"file:{tmp_path / 'log'}")
     other = f"file:{tmp_path / 'other'}"
     sl.restore(f"file:{tmp_path / 'backup'}", other, until={("jobs", 0): 5})
 
