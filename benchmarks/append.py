@@ -20,6 +20,7 @@ from benchmarks.producing import (
 )
 from benchmarks.sizes import Sizes
 from benchmarks.stores import ours
+from benchmarks.stores.delta import DeltaLog
 from benchmarks.stores.on_loop import OnLoop
 from benchmarks.stores.peers import PEERS
 from benchmarks.stores.raw import AsyncGroupCommit, GroupCommit, RawFile
@@ -59,6 +60,7 @@ def entries(sizes: Sizes) -> tuple[Entry, ...]:
         *_sixteen(sizes),
         *_processes(sizes),
         *_sqlite(sizes),
+        *_beside_delta(sizes),
     )
 
 
@@ -189,6 +191,15 @@ def _sqlite(sizes: Sizes) -> tuple[Entry, ...]:
         _entry("sqlite.batch1000.written", batches(WRITTEN, *counts), sqlite=0.8),
         _entry("sqlite.batch1000.durable", batches(DURABLE, *counts), sqlite=0.8),
         _entry("sqlite.sixteen.durable", contenders(threads_rate, openings, *durable), sqlite=4),
+    )
+
+
+def _beside_delta(sizes: Sizes) -> tuple[Entry, ...]:
+    openings: Openings = {"ours": ours.shared, "delta": DeltaLog}
+    counts = sizes.batches, sizes.batch_events
+    return (
+        _entry("delta.single.written", contenders(single_rate, openings, WRITTEN, sizes.commits)),
+        _entry("delta.batch1000.written", contenders(batch_rate, openings, WRITTEN, *counts)),
     )
 
 

@@ -9,6 +9,8 @@ class Sizes:
 
     singles_written: int
     singles_durable: int
+    #: Of single events to a store that makes files for each of them.
+    commits: int
     batches: int
     batch_events: int
     arrow_batches: int
@@ -62,6 +64,7 @@ class Sizes:
 FULL = Sizes(
     singles_written=5_000,
     singles_durable=1_000,
+    commits=50,
     batches=20,
     batch_events=1_000,
     arrow_batches=20,
@@ -106,6 +109,7 @@ FULL = Sizes(
 TINY = Sizes(
     singles_written=20,
     singles_durable=5,
+    commits=2,
     batches=2,
     batch_events=20,
     arrow_batches=2,

@@ -6,11 +6,14 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
 
 from benchmarks.events import samples
 from benchmarks.stores import ours
 from benchmarks.stores.arrow import ArrowFile
+from benchmarks.stores.delta import DeltaLog
 from benchmarks.stores.on_loop import OnLoop
 from benchmarks.stores.peers import PEERS
 from benchmarks.stores.raw import AsyncGroupCommit, GroupCommit, RawFile
@@ -51,6 +54,18 @@ def test_an_arrow_file_gives_back_all_events_in_order(tmp_path: Path) -> None:
 
     assert list(store.payloads()) == [event.payload for event in EVENTS]
     assert store.scan() == len(EVENTS)
+
+
+def test_a_delta_table_has_a_commit_for_each_append(tmp_path: Path) -> None:
+    with closing(DeltaLog(tmp_path / "store", Durability.WRITTEN)) as store:
+        store.append_encoded(store.encoded(EVENTS[:5]))
+        store.append(EVENTS[5])
+
+    table = DeltaTable(str(tmp_path / "store"))
+    assert table.version() == 2
+    assert pa.table(table.to_pyarrow_table())["kind"].to_pylist() == [
+        each.kind for each in (EVENTS[5], *EVENTS[:5])
+    ]
 
 
 @pytest.mark.parametrize("durability", LEVELS)
