@@ -36,6 +36,7 @@ class TableFiles:
         self.store = store
         self.topic = places[0].named()
         self.folder = topic_folder(self.topic)
+        self._url = canonical_url(store.url)
         self._footers: dict[str, Footer | None] = {}
         self._fitted: set[pa.Schema] = set()
         self.end = TableEnd()
@@ -109,7 +110,7 @@ class TableFiles:
         return True
 
     def _is_here(self, segment: CopiedSegment) -> bool:
-        is_here = canonical_url(segment.store) == canonical_url(self.store.url)
+        is_here = segment.store == self.store.url or canonical_url(segment.store) == self._url
         return is_here and segment.name.startswith(f"{self.folder}/")
 
     def _fetched(self, segment: CopiedSegment) -> Footer | None:
