@@ -112,6 +112,34 @@ def test_a_connection_beyond_the_limit_is_closed_at_once(
 
 
 @pytest.mark.slow
+def test_a_client_that_leaves_the_end_of_its_last_answers_is_disconnected(
+    log: Log, serve: Callable[..., Served]
+) -> None:
+    """Else it would keep a connection for ever: what is left is too little to pause the writer."""
+    last = _asked(_PAGE)[:-2] + b"Connection: close\r\n\r\n"
+    log.create_topic("orders")
+    log.append("orders", Event("a", "x" * 30_000))
+    served = serve(log, ServerSettings(slow_reader_s=0.2, connections_max=12))
+    # The kernel takes little, and the server keeps the rest of the answers.
+    served.server._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)  # noqa: SLF001
+
+    with contextlib.ExitStack() as opened:
+        for answers in range(12):
+            left = opened.enter_context(Connection(served))
+            left.write(_asked(_PAGE) * answers + last)
+
+        wait_until(lambda: _is_served(served))
+
+
+def _is_served(served: Served) -> bool:
+    with contextlib.ExitStack() as opened:
+        return all(
+            status(opened.enter_context(Connection(served)).send(_asked("/livez"))) == 200
+            for _ in range(12)
+        )
+
+
+@pytest.mark.slow
 def test_connections_leave_the_log_the_files_that_it_needs(tmp_path: Path) -> None:
     """A client without a token could else make every append fail, by connecting often enough."""
     with file_log(str(tmp_path / "log")) as log:

@@ -83,7 +83,8 @@ class BoundedProtocol(HttpToolsProtocol):
     def resume_writing(self) -> None:
         """See asyncio."""
         super().resume_writing()
-        self._end_reader_timer()
+        if not self.transport.is_closing():
+            self._end_reader_timer()
 
     def _time_reader(self) -> None:
         """Abort the connection unless its client reads some of what waits to be sent."""
@@ -102,6 +103,13 @@ class BoundedProtocol(HttpToolsProtocol):
                 self._expect_reading(left)
 
         self._reader_timer = self.loop.call_later(self.slow_reader_s, check)
+
+    def on_response_complete(self) -> None:
+        """See uvicorn."""
+        super().on_response_complete()
+        # The last answer may be too small to pause writing.
+        if self.transport.is_closing():
+            self._time_reader()
 
     def _end_reader_timer(self) -> None:
         if self._reader_timer is not None:
@@ -274,6 +282,7 @@ class BoundedProtocol(HttpToolsProtocol):
         lines += [b"%b: %b\r\n" % each for each in answer.raw_headers]
         self.transport.write(b"".join([*lines, b"\r\n", bytes(answer.body)]))
         self.transport.close()
+        self._time_reader()
 
 
 def bounded(
