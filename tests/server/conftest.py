@@ -7,6 +7,7 @@ import httpx2
 import pytest
 
 from strandline.log import Log
+from strandline.server.running import Address
 from strandline.server.settings import ServerSettings
 from tests.logs import memory_log
 from tests.server.certificates import make_certificate
@@ -27,8 +28,8 @@ def serve() -> Iterator[Callable[..., Served]]:
     """Start servers, which end with the test."""
     running: list[Served] = []
 
-    def start(log: Log, settings: ServerSettings | None = None) -> Served:
-        running.append(Served(log, settings))
+    def start(log: Log, settings: ServerSettings | None = None, *address: Address) -> Served:
+        running.append(Served(log, settings, *address))
         return running[-1]
 
     yield start

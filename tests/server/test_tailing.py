@@ -8,9 +8,12 @@ from collections.abc import Callable
 import httpx2
 import pytest
 
+import strandline as sl
 from strandline.log import Log
 from strandline.server.resume import Epochs, positions_in, resume_token
+from strandline.server.running import Address
 from strandline.server.settings import ServerSettings
+from strandline.server.tokens import TokenTable
 from strandline.values import Epoch, Event, InvalidError, Offset
 from tests.logs import file_log
 from tests.server.events import Received, events_of
@@ -151,6 +154,34 @@ def test_a_dropped_topic_ends_its_tail_with_an_error(
 
     assert [each.event for each in last] == ["error"]
     assert last[0].data["title"] == "DroppedError" or last[0].data["status"] == 404
+
+
+@pytest.mark.slow
+def test_a_tail_goes_on_after_the_log_of_its_server_did_not_answer(
+    log: Log, serve: Callable[..., Served]
+) -> None:
+    """The token of its client cannot be looked up then, which does not make it invalid."""
+    log.create_topic("orders")
+    secret, _ = TokenTable(log).create(["read"])
+    settings = ServerSettings(needs_token=False, ping_s=1.2)
+    first = Served(log, settings)
+
+    with sl.open(first.url, patience_s=0.2) as remote, contextlib.ExitStack() as ending:
+        served = Served(remote, settings)
+        ending.callback(served.stop)
+        with (
+            served.client(secret) as http,
+            http.stream("GET", "/v1/topics/orders/tail") as answer,
+        ):
+            lines = answer.iter_lines()
+            assert "event: caught_up" in lines
+            first.stop()
+            assert "event: ping" in lines
+            assert "event: ping" in lines
+            serve(log, settings, Address(port=httpx2.URL(first.url).port or 0))
+            log.append("orders", Event("a", 1))
+
+            assert "event: record" in lines
 
 
 def test_watch_sends_ends_alone(http: httpx2.Client, shared_log: Log, topic: str) -> None:

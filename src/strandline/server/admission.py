@@ -1,5 +1,6 @@
 """Which requests are admitted: by their token, or on loopback by their origin."""
 
+import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Final
@@ -12,6 +13,7 @@ from strandline.server.caller import LOOPBACK, Caller, caller_of
 from strandline.server.problems import RequestError
 from strandline.server.sessions import Sessions, is_foreign
 from strandline.server.tokens import TokenTable, bearer_of
+from strandline.values import UnavailableError
 
 _LOCAL_HOSTS: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _OF_PROXIES: Final = frozenset(
@@ -76,14 +78,19 @@ class Admission:
     async def check_still(self, caller: Caller) -> None:
         """Raise RequestError if the caller of a stream has lost its token since it began."""
         if self._needs_look(caller):
-            await in_thread(self._tokens.refresh)
+            await in_thread(self._look)
         self._check_kept(caller)
 
     def check_call_still(self, caller: Caller) -> None:
         """Do the same for a call of another protocol; blocks."""
         if self._needs_look(caller):
-            self._tokens.refresh()
+            self._look()
         self._check_kept(caller)
+
+    def _look(self) -> None:
+        # Without an answer the tokens read last count: what is sent may be this error.
+        with contextlib.suppress(UnavailableError):
+            self._tokens.refresh()
 
     def _needs_look(self, caller: Caller) -> bool:
         """Whether tokens are read again: of a log elsewhere once in a while, for all streams."""
