@@ -11,6 +11,7 @@ from strandline.stores.sqlite.partition_row import PartitionRow
 from strandline.values import Durability, InvalidError, StrandlineError
 
 _SAVEPOINT = "strandline_block"
+_HAS_ENDED = "the transaction ended inside its block, repeat all of it"
 
 
 #: Actions that change or replace a table, with the arguments that name it.
@@ -126,6 +127,7 @@ class BlockConnection(sqlite3.Connection):
     @contextlib.contextmanager
     def explaining(self) -> Iterator[None]:
         """Raise the reason why a statement was refused."""
+        self._check_going_on()
         self._refused = None
         try:
             yield
@@ -172,6 +174,7 @@ class BlockConnection(sqlite3.Connection):
     def blobopen(self, table: str, *place: Any, **options: Any) -> sqlite3.Blob:
         if self.is_lent and not options.get("readonly") and is_ours(table):
             raise _not_yours(table)
+        self._check_going_on()
         return super().blobopen(table, *place, **options)
 
     def __enter__(self) -> Self:
@@ -182,6 +185,12 @@ class BlockConnection(sqlite3.Connection):
         """Raise InvalidError for a call that would end the block's transaction."""
         if self.is_lent:
             raise _ends_with_block(call)
+
+    def _check_going_on(self) -> None:
+        """Raise InvalidError for a statement that would be committed by itself."""
+        if self.is_lent and not self.in_transaction:
+            # A conflict rolled it back: OR ROLLBACK, or RAISE(ROLLBACK) of a trigger.
+            raise InvalidError(_HAS_ENDED)
 
     def _check_whole(self, call: str) -> None:
         if self.is_lent:
@@ -269,7 +278,7 @@ class TransactionBlock:
         except sqlite3.ProgrammingError as error:
             self._fail("the connection was closed inside its transaction", error)
         if not is_going_on:
-            self._fail("the transaction ended inside its block, repeat all of it")
+            self._fail(_HAS_ENDED)
 
     def end(self) -> None:
         """Take the connection back for the commit; our own statements may follow."""

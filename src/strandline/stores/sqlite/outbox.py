@@ -158,7 +158,7 @@ class Outbox:
                 block.heads = heads
                 connection.execute("COMMIT")
         except sqlite3.Error as error:
-            stored = _translated(error, is_committing=block.heads is not None)
+            stored = _translated(error, block)
             self._roll_back(block, stored)
             raise stored from error
         self._database.logged_bytes += max(
@@ -251,11 +251,17 @@ def _check_outside(database: Database, connection: sqlite3.Connection) -> None:
         raise InvalidError("this connection never syncs, set PRAGMA synchronous = NORMAL on it")
 
 
-def _translated(error: sqlite3.Error, *, is_committing: bool) -> StrandlineError:
+def _translated(error: sqlite3.Error, block: TransactionBlock) -> StrandlineError:
     """Return the error to raise for an SQLite error at the end of the caller's block."""
     if is_busy(error):
         return InvalidError("a statement of the block is still open, fetch its rows or close it")
-    return UnknownError(error) if is_committing else InvalidError(str(error))
+    if isinstance(error, sqlite3.IntegrityError):
+        return InvalidError(
+            "a deferred constraint of your own tables fails, so nothing of the block is stored:"
+            " fix its rows",
+            reason=str(error),
+        )
+    return InvalidError(str(error)) if block.heads is None else UnknownError(error)
 
 
 def _undone(cause: BaseException | None, block: TransactionBlock) -> StrandlineError:
