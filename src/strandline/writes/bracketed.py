@@ -432,7 +432,7 @@ def _handed_back(write: object, channel: str, cause: UnavailableError) -> Unavai
     if isinstance(cause, FullError):
         return _not_stored(cause, write)
     error = UnavailableError(
-        f"the store took no write in time, try the write again ({cause})",
+        f"this write was not stored, try it again ({cause})",
         write=write,
         channel=channel,
     )
