@@ -60,6 +60,18 @@ def test_each_screen_shows_what_there_is_and_can_be_used_by_anyone(
     assert problems_of(page) == []
 
 
+def test_the_menu_of_a_phone_shows_which_screen_is_open(tab: Tab, shop: Served) -> None:
+    page = tab.page
+    page.set_viewport_size({"width": 390, "height": 800})
+    tab.open(shop.url, "metrics")
+    shown(page, "Records appended, by all processes")
+
+    place = page.locator("#nav a[aria-current]").bounding_box()
+
+    assert place["x"] >= 0
+    assert place["x"] + place["width"] <= 390
+
+
 def test_no_table_of_the_log_is_cut_off_at_the_width_of_a_laptop(tab: Tab, shop: Served) -> None:
     log_of(shop).append("readings", Event("read", {"celsius": 4}))
     page = tab.open(shop.url)

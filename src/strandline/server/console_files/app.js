@@ -89,8 +89,12 @@ async function open() {
 function markNav(name) {
   const within = WITHIN[name] ?? name;
   for (const each of document.querySelectorAll("#nav a")) {
-    if (each.dataset.name === within) each.setAttribute("aria-current", "page");
-    else each.removeAttribute("aria-current");
+    if (each.dataset.name !== within) each.removeAttribute("aria-current");
+    else {
+      each.setAttribute("aria-current", "page");
+      // On a phone the menu is a row that scrolls.
+      each.scrollIntoView({ block: "nearest", inline: "nearest" });
+    }
   }
 }
 
