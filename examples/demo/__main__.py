@@ -174,4 +174,8 @@ def has_settled(log: sl.Log, gauges: Gauges) -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.stderr.write("\nStopped. The next run begins from an empty folder.\n")
+        sys.exit(130)

@@ -35,11 +35,11 @@ class Line:
     found: int
     lost: int
     repeated: int
-    strange: int
+    unknown: int
 
     @property
     def balances(self) -> bool:
-        return not (self.lost or self.repeated or self.strange)
+        return not (self.lost or self.repeated or self.unknown)
 
 
 def line(name: str, wanted: AbstractSet[Hashable], found: Counter[Any]) -> Line:
@@ -50,7 +50,7 @@ def line(name: str, wanted: AbstractSet[Hashable], found: Counter[Any]) -> Line:
         found=found.total(),
         lost=len(wanted - found.keys()),
         repeated=found.total() - len(found),
-        strange=len(found.keys() - wanted),
+        unknown=len(found.keys() - wanted),
     )
 
 
@@ -115,10 +115,10 @@ def show(console: Console, lines: list[Line]) -> bool:
     """Print the account; whether it balances."""
     shown = Table(title="The account", title_justify="left", title_style="bold")
     shown.add_column("")
-    for name in ("expected", "found", "lost", "repeated", "strange"):
+    for name in ("expected", "found", "lost", "repeated", "unknown"):
         shown.add_column(name, justify="right")
     for each in lines:
-        numbers = (each.wanted, each.found, each.lost, each.repeated, each.strange)
+        numbers = (each.wanted, each.found, each.lost, each.repeated, each.unknown)
         style = "" if each.balances else "bold red"
         shown.add_row(each.name, *(f"{number:,}" for number in numbers), style=style)
     console.print(shown)

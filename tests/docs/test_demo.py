@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from collections import Counter
@@ -34,10 +35,10 @@ def audited(folder: Path) -> "subprocess.CompletedProcess[str]":
     return run("examples.demo.account", str(folder), folder=folder)
 
 
-def test_a_line_of_the_account_finds_what_is_lost_repeated_and_strange() -> None:
+def test_a_line_of_the_account_finds_what_is_lost_repeated_and_unknown() -> None:
     found = line("orders", {1, 2, 3}, Counter([1, 1, 2, 9]))
 
-    assert (found.lost, found.repeated, found.strange) == (1, 1, 1)
+    assert (found.lost, found.repeated, found.unknown) == (1, 1, 1)
     assert not found.balances
     assert line("orders", {1, 2}, Counter([2, 1])).balances
 
@@ -89,6 +90,25 @@ def test_the_demo_balances_and_a_planted_loss_or_repeat_does_not(tmp_path: Path)
     assert (folder / "run.png").read_bytes().startswith(b"\x89PNG")
     for topic in ("shop", "paid"):
         check_planted_bugs(folder, topic, tmp_path)
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_the_demo_without_a_traceback(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "examples.demo"],
+        cwd=ROOT,
+        env={**os.environ, "DEMO_EVENTS": str(EVENTS), "DEMO_FOLDER": str(tmp_path / "run")},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as demo:
+        assert demo.stderr is not None
+        assert demo.stderr.readline().startswith("Look at it while it runs")
+
+        demo.send_signal(signal.SIGINT)
+
+        assert demo.stderr.read() == "\nStopped. The next run begins from an empty folder.\n"
+    assert demo.returncode == 130
 
 
 def check_planted_bugs(folder: Path, topic: str, tmp_path: Path) -> None:
