@@ -34,7 +34,7 @@ endif
 define HELP
 Strandline: a durable, replayable event log.
 
-  make demo        a day of a shop, end to end     DEMO_EVENTS=20000  DEMO_URL=postgresql://…
+  make demo        a day of a shop, end to end, 90 s     DEMO_EVENTS=20000  DEMO_URL=postgresql://…
   make test-fast   each rule briefly, 90 s        ARGS="-k receipt" passes options to pytest, -n0 runs one by one
   make test        the suite, 12 min              ARGS as above
   make test-all    make test, then make test-rest: what is marked heavy, and other Pythons
