@@ -71,26 +71,25 @@ def with_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     InvalidError for a null in a column without nulls, and for a value that Spark cannot hold.
     The batch has passed `check_structure`.
     """
-    columns, fields = batch.columns, list(schema)
-    bounded = {number for number, field in enumerate(fields) if may_exceed_spark(field.type)}
+    fields = list(schema)
+    bounded = [number for number, field in enumerate(fields) if may_exceed_spark(field.type)]
     is_cast_inside = any(pa.types.is_nested(fields[number].type) for number in bounded)
     if is_cast_inside or not batch.schema.equals(schema):
         # Check first: a cast follows the batch's offsets and indices.
         check_content(batch)
-    for number, (field, column) in enumerate(zip(fields, columns, strict=True)):
-        if not field.nullable and column.null_count:
+    for number, field in enumerate(fields):
+        # Each column that is looked at is another object.
+        if not field.nullable and (nulls := batch.column(number).null_count):
             raise InvalidError(
-                "this column may not be null, but has nulls",
-                column=field.name,
-                nulls=column.null_count,
+                "this column may not be null, but has nulls", column=field.name, nulls=nulls
             )
         if number in bounded:
-            _check_range(field, column)
+            _check_range(field, batch.column(number))
     if batch.schema.equals(schema, check_metadata=True):
         return batch
     cast = [
         column.cast(field.type) if _has_dictionary(column.type) else column
-        for field, column in zip(schema, columns, strict=True)
+        for field, column in zip(schema, batch.columns, strict=True)
     ]
     return pa.RecordBatch.from_arrays(cast, schema=schema)
 

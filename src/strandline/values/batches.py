@@ -52,6 +52,10 @@ _OFFSET_BYTES: Final = {pa.string().id: 4, pa.large_string().id: 8}
 #: From this number of rows on, the core validates texts faster than Arrow.
 _MANY_ROWS: Final = 1_000
 
+#: The last schema without nested columns that `check_schema` has accepted. A batch is checked
+#: twice on its way into a typed topic, and the next one is likely to have the same schema.
+_last_flat = pa.schema([])
+
 # In addition to ArrowException, Arrow raises these for a message that it cannot parse, for
 # a name that is not UTF-8, and for a length that exceeds the memory.
 _UNREADABLE: Final = (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError)
@@ -187,10 +191,14 @@ def decode_schema(packed: "bytes | pa.Buffer") -> pa.Schema:
 
 def check_schema(schema: pa.Schema, depth_max: int = SCHEMA_DEPTH_MAX) -> None:
     """Raise InvalidError if a column nests too deeply, or has a name that is not text."""
+    global _last_flat  # noqa: PLW0603 - A cache of one.
+    if schema.equals(_last_flat):
+        return
     try:
         names = schema.names
-        for number, arrow in enumerate(schema.types):
-            if not _is_flat(arrow) and _exceeds(arrow, depth_max):
+        nested = [number for number, arrow in enumerate(schema.types) if not _is_flat(arrow)]
+        for number in nested:
+            if _exceeds(schema.types[number], depth_max):
                 raise InvalidError(
                     "this column nests too deeply, flatten it",
                     column=names[number],
@@ -198,6 +206,8 @@ def check_schema(schema: pa.Schema, depth_max: int = SCHEMA_DEPTH_MAX) -> None:
                 )
     except UnicodeDecodeError as error:
         raise InvalidError("the name of a column is UTF-8", reason=str(error)) from error
+    if not nested:
+        _last_flat = schema
 
 
 def _is_flat(arrow: pa.DataType) -> bool:
@@ -263,7 +273,7 @@ def _check_nulls(column: Any, field: pa.Field, path: str) -> None:
             "this field may not be null, and is", column=path, nulls=column.null_count
         )
     arrow = column.type
-    if not _has_required(arrow):
+    if _is_flat(arrow) or not _has_required(arrow):
         return
     if pa.types.is_struct(arrow):
         _check_struct(column, path)

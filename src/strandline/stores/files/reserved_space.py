@@ -7,7 +7,8 @@ from strandline.stores.files.succession import RESERVE_MAX_BYTES, RESERVE_MIN_BY
 
 #: For writes of at least this size, no zeros are written ahead.
 _LARGE_BYTES = 128 * 1024
-
+#: So many times as much space is allocated for them: it costs a call, whatever its size.
+_LARGE_STEPS = 4
 
 #: How many zeros are written at a time at least, if that many are allowed.
 _STEP_MIN_BYTES = 64 * 1024
@@ -51,12 +52,14 @@ class ReservedSpace:
         For large writes, zeros cost more than they save: then blocks are allocated ahead, and
         no zeros are written. OSError on a full disk, before anything of the write is stored.
         """
-        step = step_bytes(self._ahead, position)
-        if position > self._allocated or size < _LARGE_BYTES:
-            self._allocate(fd, position + step)
         if size >= _LARGE_BYTES:
+            if position > self._allocated:
+                ahead = self._ahead * _LARGE_STEPS
+                self._allocate(fd, position + step_bytes(ahead, position))
             self.end = position
         else:
+            step = step_bytes(self._ahead, position)
+            self._allocate(fd, position + step)
             self._io.pwrite(fd, bytes(step), position)
             self.end = position + step
 
