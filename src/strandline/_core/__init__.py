@@ -10,7 +10,7 @@ import sysconfig
 __all__ = ["CORE", "IS_COMPILED"]
 
 #: The version of the interface that a built core must have.
-_INTERFACE = 22
+_INTERFACE = 23
 
 
 def _reason_against() -> str | None:

@@ -23,7 +23,7 @@
 #endif
 
 /* Incremented with each change of the interface between Python and the core. */
-#define CORE_INTERFACE 22
+#define CORE_INTERFACE 23
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 #define LIKELY(condition) __builtin_expect(!!(condition), 1)
@@ -233,6 +233,10 @@ PyObject *event_get_headers(Event *event, void *closure);
 /* --- json_events.c --- */
 
 PyObject *events_of_json(PyObject *module, PyObject *args);
+
+/* --- answer.c --- */
+
+PyObject *answer_of_append(PyObject *module, PyObject *args);
 
 /* --- request.c --- */
 

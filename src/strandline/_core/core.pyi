@@ -133,6 +133,11 @@ def encode(value: object, /) -> bytes | NotImplementedType:
 def decode(json: bytes, /) -> Any:
     """Return the value that msgspec decodes; NotImplemented if Python has to decode it."""
 
+def answer_of_append(
+    level: str, partition: int, offset: int, timestamp_us: int, count: int, /
+) -> bytes:
+    """Return the answer to an append of new records over HTTP, as `_answer` in server does."""
+
 def split_request(whole: bytes, /) -> tuple[bytes, bytes] | None:
     """Return the head of a request without the digits of its length, and its body.
 

@@ -97,6 +97,7 @@ static PyMethodDef functions[] = {
     {"append_warm", (PyCFunction)(void *)append_warm, METH_FASTCALL, NULL},
     {"append_many_warm", (PyCFunction)(void *)append_many_warm, METH_FASTCALL, NULL},
     {"append_on_loop", (PyCFunction)(void *)append_on_loop, METH_FASTCALL, NULL},
+    {"answer_of_append", answer_of_append, METH_VARARGS, NULL},
     {"split_request", split_request, METH_O, NULL},
     {"events_of_json", events_of_json, METH_VARARGS, NULL},
     {"crc32c", checksum, METH_VARARGS, NULL},

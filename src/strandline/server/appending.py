@@ -10,7 +10,6 @@ from starlette.responses import Response
 
 from strandline.log import AppendTerms, Log, Receipt
 from strandline.log.off_loop import in_thread
-from strandline.log.receipts import place_of
 from strandline.server.bodies import (
     CLOUD_EVENT,
     CLOUD_EVENTS,
@@ -161,18 +160,6 @@ def append_values(
         receipts = log.append_many(topic, values, keys=keys, **terms)
     found: Iterable[Receipt] = receipts
     return found
-
-
-def new_answer(first: Receipt, count: int, level: Durability) -> bytes:
-    """Return the body of the response for this number of records of one atomic append."""
-    partition, offset, timestamp_us = place_of(first)
-    when = moment(timestamp_us)
-    begin, end = (
-        f'{{"partition":{partition},"offset":',
-        f',"timestamp":"{when}","is_repeat":false}}',
-    )
-    placed = f"{end},{begin}".join([str(each) for each in range(offset, offset + count)])
-    return f'{{"durability":"{_NAMES[level]}","receipts":[{begin}{placed}{end}]}}'.encode()
 
 
 def _answer(receipts: Iterable[Receipt], durability_max: Durability) -> Response:

@@ -18,7 +18,7 @@ from strandline.clock import Clock
 from strandline.log import AppendTerms, AsyncLog, Receipt
 from strandline.log.async_log import append_many_now, append_now
 from strandline.log.async_receipts import when_reached
-from strandline.server.appending import new_answer
+from strandline.log.receipts import place_of
 from strandline.server.caller import Caller, RequestsUnderWay
 from strandline.server.endpoint import JSON
 from strandline.server.health import EndpointMetrics
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from strandline.server.call import Call
 
 if TYPE_CHECKING or IS_COMPILED:
-    from strandline._core.core import events_of_json, split_request
+    from strandline._core.core import answer_of_append, events_of_json, split_request
 else:
     # Without a core no head is known.
     def split_request(whole: bytes, /) -> None:
@@ -63,6 +63,7 @@ class KnownHead(NamedTuple):
     topic: str
     terms: AppendTerms
     level: Durability
+    level_name: str
 
 
 class _Taken(NamedTuple):
@@ -112,7 +113,7 @@ class AppendsAtOnce:
         if len(self._known) >= _HEADS_MAX:
             del self._known[next(iter(self._known))]
         level = Durability.parse(terms.get("durability", Durability.WRITTEN))
-        self._known[head] = KnownHead(call.caller, digest, topic, terms, level)
+        self._known[head] = KnownHead(call.caller, digest, topic, terms, level, str(level))
 
     def take(self, whole: bytes, answer: Answer) -> bool:
         """Append the values of a request, if it is an append that needs no waiting.
@@ -144,7 +145,7 @@ class AppendsAtOnce:
             when_reached(first, partial(self._answer_synced, taken))
         else:
             self._note(_CREATED, self._monotonic() - begun)
-            answer(_CREATED, new_answer(first, len(events), known.level))
+            answer(_CREATED, _answer_to(known, first, len(events)))
         return True
 
     def _answer_synced(self, taken: _Taken, error: BaseException | None) -> None:
@@ -152,7 +153,7 @@ class AppendsAtOnce:
         self._under_way.leave(known.caller)
         if error is None:
             self._note(_CREATED, self._monotonic() - begun)
-            answer(_CREATED, new_answer(first, count, known.level))
+            answer(_CREATED, _answer_to(known, first, count))
         elif isinstance(error, StrandlineError):
             self._answer_error(begun, answer, error)
         else:
@@ -168,6 +169,10 @@ class AppendsAtOnce:
         if digest is not None and (self._tokens.is_stale() or self._tokens.valid(digest) is None):
             return False
         return self._under_way.has_room(known.caller)
+
+
+def _answer_to(known: KnownHead, first: Receipt, count: int) -> bytes:
+    return answer_of_append(known.level_name, *place_of(first), count)
 
 
 def _is_usual(call: "Call", terms: AppendTerms) -> bool:

@@ -142,7 +142,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _is_idle(self) -> bool:
         """Whether a request that arrives now is the only one, and would be handled at once."""
-        before = cast("RequestResponseCycle | None", self.cycle)
+        before: RequestResponseCycle | None = self.cycle
         return (
             self._is_between
             and (before is None or before.response_complete)
