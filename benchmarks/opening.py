@@ -72,7 +72,7 @@ def _killed(sizes: Sizes, scratch: Path) -> Mapping[str, Contender]:
 
 
 def _killed_s(size_bytes: int, scratch: Path) -> float:
-    """Kill a writer that has filled a log, never synced it, and goes on appending."""
+    """Kill a writer that has filled a log, never synced it, and continues appending."""
     with fresh(scratch) as path:
         with crew(_append_for_ever, [(path, size_bytes)]) as (member,):
             pid: int = member.recv()

@@ -1,4 +1,4 @@
-"""A run of tests goes on once one of its processes has died, and ends with every test run once."""
+"""A run of tests continues after one of its processes has died, and runs every test once."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Tortures that go on where the last run ended, and the page that shows their counts."""
+"""Tortures that continue where the last run ended, and the page that shows their counts."""
 
 from pathlib import Path
 

@@ -52,7 +52,7 @@ def all_spending(view: sl.LiveView[dict[str, int]]) -> Mapping[str, int]:
 
 
 class Desk:
-    """Places orders while the day goes on, and asks after each one."""
+    """Places orders all day, and asks after each one."""
 
     def __init__(self, view: sl.LiveView[dict[str, int]], day_s: float) -> None:
         self.asked = 0

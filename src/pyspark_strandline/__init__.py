@@ -1,4 +1,4 @@
-"""What Spark looks for by its name: it registers `format("strandline")` by itself."""
+"""Registers `format("strandline")`: Spark finds this module by its name."""
 
 from strandline.spark.source import StrandlineSource as DefaultSource
 

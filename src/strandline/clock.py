@@ -69,7 +69,7 @@ _STEP_BYTES = 4
 
 
 class RisingIds:
-    """Makes UUIDv7s that rise even when the wall clock stands still or goes back.
+    """Makes UUIDv7s that rise even when the wall clock stops or goes back.
 
     The 74 bits after the milliseconds are random at first; within a millisecond
     they grow by random steps, and when they run out a millisecond is borrowed.

@@ -20,6 +20,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def orders(folder: Path) -> str:
-    """Make the log that the examples go on from, and return the name of its topic."""
+    """Make the log that the examples continue from, and return the name of its topic."""
     prepare()
     return "orders"

@@ -14,7 +14,7 @@ from strandline.cli.app import app
 
 PROGRAM = str(Path(sys.executable).with_name("strandline"))
 
-#: What the examples go on from; docs/reference/cli.md has it, too.
+#: What the examples continue from; docs/reference/cli.md has it, too.
 PREPARATION = (
     """strandline create orders""",
     """strandline append orders '{"id": 1, "total": 20}' --kind order.created --key c-7""",

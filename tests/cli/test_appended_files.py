@@ -127,7 +127,7 @@ def test_an_error_in_the_middle_says_what_is_stored_and_how_to_continue(
     error = msgspec.json.decode(refused.stderr.splitlines()[-1])["error"]
     stored = int(error["fields"]["stored"])
     assert stored == ran("describe", "orders", "--json").document["records"] > 0
-    assert f"{stored} records are stored, go on with --skip {stored}" in error["message"]
+    assert f"{stored} records are stored, continue with --skip {stored}" in error["message"]
 
     again = run("append", "orders", "--from", name, *kind, "--skip", str(stored), "--json")
 

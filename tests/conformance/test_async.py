@@ -60,7 +60,7 @@ class Looped:
         if hasattr(result, "__anext__"):
             return iter([item async for item in result])
         made = await result if hasattr(result, "__await__") else result
-        # What the rules go on with is the blocking object, where there is one.
+        # What the rules continue with is the blocking object, where there is one.
         return getattr(made, "blocking", made)
 
     def __enter__(self) -> Self:

@@ -321,7 +321,7 @@ def _leases(sl: Any, path: Path) -> None:
         leases.await_free(lock)
         leases.keep_lock(log)
         leases.fence(log, tail)
-        # It goes on in the next epoch, as it has written nothing.
+        # It continues in the next epoch, as it has written nothing.
         log.append("t", sl.Event("k"))
         assert all(report.is_sound for report in log.verify("t"))
 
@@ -367,7 +367,7 @@ def _fails(sl: Any, path: str) -> None:
                 call()
             except (sl.FailedError, sl.UnknownError):
                 continue
-            raise AssertionError("a log that has failed goes on")
+            raise AssertionError("a log that has failed continues")
 
 
 def _commits(sl: Any, path: str) -> None:

@@ -11,7 +11,7 @@ from strandline.log import Log
 from strandline.stores.files.tail import FENCE_AT, WANTED, WANTED_AT, Fence, pack_fence
 from tests.core.test_lane import lane_of
 
-#: Longer than a lease goes on in any case.
+#: Longer than any lease lasts.
 SHARED_S = 0.001
 PATIENCE_S = 20.0
 

@@ -70,7 +70,7 @@ def test_the_system_clock_tells_when_to_look_again(tmp_path: Path) -> None:
 
         deadline = time.monotonic() + PATIENCE_S
         while (receipt := log.append("orders", EVENT)).partition == 0:
-            assert time.monotonic() < deadline, "it goes on by the old count"
+            assert time.monotonic() < deadline, "it still uses the old count"
 
         assert receipt.partition == 3
 

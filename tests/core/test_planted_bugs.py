@@ -48,7 +48,7 @@ BUGS = [
     Bug("an append is not counted", "append_value", "appender->appends++", "0"),
     Bug("a list is one event", "append_value", "_->records += _", "appender->records++"),
     Bug("values go by an old count", "append_value", "_ >= appender->fresh_until", "0"),
-    Bug("a failed log goes on", "append_value", "!is_open", "0"),
+    Bug("a failed log continues", "append_value", "!is_open", "0"),
     Bug("a key goes to another partition", "appender_for", "event_partition(...)", "0"),
     Bug("the checksum of a row leaves its value out", "checksum", "part < 5", "part < 4"),
     Bug("a page is larger than its limit", "has_room", "reader->bytes_left -= _", "0"),

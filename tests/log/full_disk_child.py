@@ -1,4 +1,4 @@
-"""Fills the disk that a log is on, and goes on as a service would. Run on a small mount."""
+"""Fills the disk that a log is on, and continues as a service would. Run on a small mount."""
 
 import contextlib
 import sys

@@ -1,4 +1,4 @@
-"""A copy of a whole log: a prefix of each partition, recognised as a copy, able to go on."""
+"""A copy of a whole log: a prefix of each partition, recognised as a copy, able to continue."""
 
 import errno
 import subprocess

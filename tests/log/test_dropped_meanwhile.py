@@ -1,4 +1,4 @@
-"""What looks at all topics of a log goes on without those that are dropped meanwhile."""
+"""Calls that read all topics of a log skip those that are dropped meanwhile."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path

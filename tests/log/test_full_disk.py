@@ -1,4 +1,4 @@
-"""A full disk: appends are refused, what frees space goes on, and nothing has to be reopened."""
+"""A full disk: appends are refused, what frees space continues, and nothing has to be reopened."""
 
 import contextlib
 import errno

@@ -52,7 +52,7 @@ BUGS = [
     ),
     Planted(
         Bug(
-            "an append goes on from the head before a block",
+            "an append continues from the head before a block",
             AppendBracket,
             "_begin",
             "self._heads.version = None",

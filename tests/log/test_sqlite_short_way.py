@@ -84,7 +84,7 @@ def check_durable(path: str) -> None:
 
 
 def check_full(path: str) -> None:
-    """A full disk hands the event back, and the log goes on."""
+    """A full disk hands the event back, and the log continues."""
     disk = FaultyIo(SystemIo())
     with sqlite_log(path, io=disk) as log:
         log.create_topic("orders")
@@ -102,7 +102,7 @@ def check_full(path: str) -> None:
 
 
 def check_unreadable(path: str) -> None:
-    """A file that cannot be looked at for a moment refuses one append, and the log goes on."""
+    """A file that cannot be looked at for a moment refuses one append, and the log continues."""
     disk = FaultyIo(SystemIo())
     with sqlite_log(path, io=disk) as log:
         log.create_topic("orders")

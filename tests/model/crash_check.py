@@ -122,7 +122,7 @@ class CrashCheck:
         return known
 
     def _open(self, image: Image) -> _Opened:
-        """Open an image, look, open again, go on, open again."""
+        """Open an image, look, open again, continue, open again."""
         disk = image.disk()
         seen: Seen | None = None
         try:
@@ -136,7 +136,7 @@ class CrashCheck:
                 seen, expected = go_on(log, seen)
             with self._open_log(disk) as log:
                 if _without_marks(again := look(log)) != _without_marks(expected):
-                    return _Opened(seen, (f"after going on {again}, not {expected}",))
+                    return _Opened(seen, (f"after continuing {again}, not {expected}",))
         except Exception as error:  # noqa: BLE001 - Whatever it is, a crash must not lead to it.
             return _Opened(seen, (f"opening fails: {error!r}",))
         return _Opened(seen, ())

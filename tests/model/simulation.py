@@ -28,7 +28,7 @@ _STEPS_MAX = 300_000
 
 
 class DeadlockError(AssertionError):
-    """No thread can go on."""
+    """No thread can continue."""
 
 
 class LivelockError(AssertionError):
@@ -101,7 +101,7 @@ class Simulation:
         self.run()
 
     def step(self) -> None:
-        """Let another thread go on, perhaps."""
+        """Let another thread continue, perhaps."""
         me = self._current
         self._steps += 1
         if self._steps == _STEPS_MAX and me is not None:

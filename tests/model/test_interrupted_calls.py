@@ -18,7 +18,7 @@ from tests.model.interrupted_calls import CALLS, PAIRS, Store, interrupt, interr
 from tests.model.interruption import points_of
 from tests.writes import doubles
 
-#: An interrupt that comes in a finalizer goes no further: Python reports it and goes on.
+#: An interrupt that comes in a finalizer goes no further: Python reports it and continues.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 POINTS = 2

@@ -1,4 +1,4 @@
-"""Copies that are killed again and again while a writer goes on; and what the last one has."""
+"""Copies that are killed again and again while a writer continues; and what the last one has."""
 
 import random
 import subprocess

@@ -36,7 +36,7 @@ def _interrupt(url: str, delay_s: float, which: str) -> int:
         try:
             _append_until_interrupted(url, writer)
         finally:
-            # Whatever the interrupt hits, the child never goes on as its parent.
+            # Whatever the interrupt hits, the child never continues as its parent.
             os._exit(0)
     os.close(writer)
     try:

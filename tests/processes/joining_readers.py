@@ -93,7 +93,7 @@ async def _join_loop(report: Report, log: Log, seeds: list[int]) -> None:
 
 
 async def _join_task(report: Report, log: Log, seed: int) -> None:
-    """Half of these are cancelled while they wait, again and again, and go on."""
+    """Half of these are cancelled while they wait, again and again, and continue."""
     rng = random.Random(seed)
     await asyncio.sleep(rng.uniform(0, JOINING_S))
     joined, starts = _subscribed(log, rng)

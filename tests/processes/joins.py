@@ -94,7 +94,7 @@ def _check(joins: list[Message], contents: Message, where: str) -> None:
 def kill_consumers(server: ForkServer, scheme: str, seed: int, *, bug: str | None = None) -> int:
     """Kill a consumer again and again until it has had everything; return the kills.
 
-    A process goes on at a cursor that its predecessors had asked for, or before it:
+    A process continues at a cursor that its predecessors had asked for, or before it:
     so nothing is passed over that was not delivered.
     """
     rng = random.Random(seed)

@@ -31,7 +31,7 @@ class Victims:
         server.run("workloads:create", url=url)
 
     def kill_one(self) -> None:
-        """Start a process that reads everything back and goes on, and kill it somewhere."""
+        """Start a process that reads everything back and continues, and kill it somewhere."""
         child = self.server.start(
             "workloads:run_workload",
             bug=self.bug,

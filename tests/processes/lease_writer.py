@@ -3,7 +3,7 @@
 lease_writer.py URL NAME COUNT [WORD …]
 
 Appends COUNT events and prints the number after the last, and of each whether it is unknown;
-with COUNT 0, until its input ends. Words: `waits` goes on without appending until its input
+with COUNT 0, until its input ends. Words: `waits` continues without appending until its input
 ends, and `never-asks` leaves out to ask for the lock, as versions before design 0121 do.
 """
 

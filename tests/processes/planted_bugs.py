@@ -220,7 +220,7 @@ PROCESS_BUGS = [
         caught_by="outboxes",
     ),
     _sqlite(
-        "a block goes on from the head of an earlier one",
+        "a block continues from the head of an earlier one",
         Outbox,
         "join",
         "Heads(...)",
@@ -228,7 +228,7 @@ PROCESS_BUGS = [
         caught_by="outboxes",
     ),
     _sqlite(
-        "an append goes on from the head before a block",
+        "an append continues from the head before a block",
         AppendBracket,
         "_begin",
         "self._heads.version = None",
@@ -358,7 +358,7 @@ PROCESS_BUGS = [
         "run",
         "self._fence(...)",
         "pass",
-        caught_by="a writer who goes on",
+        caught_by="a writer who continues",
     ),
     _file(
         "two may claim one epoch",
@@ -369,7 +369,7 @@ PROCESS_BUGS = [
         caught_by="two takers",
     ),
     _file(
-        "who finds another lock file goes on in the same epoch",
+        "who finds another lock file continues in the same epoch",
         PartitionWriter,
         "_is_current",
         "self._lock.identity != _",

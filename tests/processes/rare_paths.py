@@ -22,7 +22,7 @@ TORN_BYTES = FRAMES_AT + HEADER_BYTES
 
 
 def rare_paths(report: Report, url: str, io: FaultyIo) -> None:
-    """Seal, forget, take over, drop, and go on after every kind of kill; first error ends it."""
+    """Seal, forget, take over, drop, and continue after every kind of kill; first error ends it."""
     path = url.partition(":")[2]
     _prepare(report, path)
     with _opened(path, io) as log:

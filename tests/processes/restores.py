@@ -32,7 +32,7 @@ class Restore:
         self._overtaken: set[Value] = set()
 
     def run(self) -> None:
-        """Copy, let them go on, restore, let them go on, and see what is there."""
+        """Copy, let them continue, restore, let them continue, and see what is there."""
         self.server.run("workloads:create", url=self.url)
         writers = [self._start(number) for number in range(WRITERS)]
         try:

@@ -123,7 +123,7 @@ SLICES: dict[str, Slice] = {
     "poison in a batch": by_a_poison("consume"),
     "strace": by_strace,
     "take-overs": by_take_overs,
-    "a writer who goes on": by_overtaking("a writer"),
+    "a writer who continues": by_overtaking("a writer"),
     "two takers": by_overtaking("another taker"),
     "a fenced owner": by_a_fenced_owner,
 }

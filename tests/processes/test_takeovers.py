@@ -29,7 +29,7 @@ def test_an_owner_is_named_and_can_be_fenced(server: ForkServer, tmp_path: Path)
 
     assert (guest[1], guest[4]) == ("guest", "UnavailableError")
     assert held_by == ["held by", owner[1]]
-    # It has to open again: otherwise both would go on to write in turn.
+    # It has to open again: otherwise both would continue to write in turn.
     assert [(each[0], each[4]) for each in owner_errors] == [("refused", "ClosedError")] * 4
 
 

@@ -282,7 +282,7 @@ def test_a_seek_is_previewed_and_then_done_as_previewed(tab: Tab, shop: Served) 
     shown(page, "4 records skipped")
     append(log, "sought", [10])
     page.get_by_role("button", name="Seek", exact=True).click()
-    shown(page, "goes on from there")
+    shown(page, "continues from there")
 
     assert log.cursor("sought", "worker", 0) == 10
     field.fill("99")

@@ -298,7 +298,7 @@ def test_a_group_delivers_again_what_a_client_has_not_settled_in_time(
         first = _all(http, topic, 3, **body)
         log.append(topic, Event("work", 3))
         clock.advance(20)
-        # The client lives: it goes on asking, and acks one of them.
+        # The client lives: it continues asking, and acks one of them.
         later = _all(http, topic, 1, **body)
         acked = settle(http, topic, "ack", leases(first[1:2]))
         clock.advance(20)

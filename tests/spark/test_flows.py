@@ -410,7 +410,7 @@ def test_a_killed_backfill_and_a_killed_rebuild_are_run_again(
     fill(log, 300)
     log.flush()
     (tmp_path / "files").mkdir()
-    # Many small ones: the job goes on until it is killed, which takes a while on a busy machine.
+    # Many small ones: the job continues until it is killed, which takes a while on a busy machine.
     for part in range(30):
         write(tmp_path / "files" / f"{part}.parquet", range(part * 10, part * 10 + 10), "parquet")
 

@@ -37,7 +37,7 @@ class Totals(sl.View[list[int]]):
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Enter a folder with the log that the examples go on from, and a view."""
+    """Enter a folder with the log that the examples continue from, and a view."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("STRANDLINE_URL", raising=False)
     monkeypatch.delenv("STRANDLINE_STATE_DIR", raising=False)

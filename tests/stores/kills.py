@@ -1,4 +1,4 @@
-"""Writers that go on while their server, or they themselves, are killed; and what must hold."""
+"""Writers that continue while their server, or they themselves, are killed; and what must hold."""
 
 import random
 import subprocess

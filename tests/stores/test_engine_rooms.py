@@ -58,7 +58,7 @@ def test_a_trigger_handles_each_record_and_dead_letters_what_fails(log: sl.Log) 
 
 def test_a_view_answers_with_what_was_just_written(log: sl.Log, tmp_path: Path) -> None:
     log.create_topic("accounts", partitions=2)
-    # The second one goes on from the snapshot of the first.
+    # The second one continues from the snapshot of the first.
     for kind, wanted in (("opened", 5), ("moved", 10)):
         with sl.LiveView(log, "accounts", Accounts(), snapshot=tmp_path / "saved") as view:
             view.reconcile(range(2))

@@ -289,7 +289,7 @@ def test_a_close_during_a_read_waits_for_nothing(steered: SteeredLog) -> None:
 def test_a_step_cancelled_anywhere_loses_nothing(
     steered: SteeredLog, history: int, steps: int
 ) -> None:
-    """A task is cancelled after each possible number of turns of the loop; another goes on."""
+    """A task is cancelled after each possible number of turns of the loop; another continues."""
     log = steered.as_log()
     fill(log, "orders", 0, history)
     subscription = subscribe(log, "orders", partitions=[0], read_ahead=2)

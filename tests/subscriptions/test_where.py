@@ -1,4 +1,4 @@
-"""Subscriptions with a predicate: what comes, and that everything else goes on as without."""
+"""Subscriptions with a predicate: which records come; the rest is as without a predicate."""
 
 import asyncio
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""A run with a catalogue of the caller's, which goes on after it."""
+"""A run with a catalogue of the caller's, which continues after it."""
 
 from pathlib import Path
 

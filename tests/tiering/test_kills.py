@@ -1,4 +1,4 @@
-"""A process that is killed in the middle of tiering loses nothing, and the next goes on."""
+"""A process that is killed in the middle of tiering loses nothing, and the next continues."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Whatever happens between two steps, nothing is lost and the next run goes on."""
+"""Whatever happens between two steps, nothing is lost and the next run continues."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -66,7 +66,7 @@ def test_a_block_starts_and_stops_on_its_loop() -> None:
             async with triggers:
                 await handled.wait()
             assert not triggers.is_running
-            await triggers.start()  # Again, which goes on where it ended.
+            await triggers.start()  # Again, which continues where it ended.
             await triggers.stop(1.0)
             assert await log.cursor("orders", "count", 0) == 1
 

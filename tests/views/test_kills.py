@@ -100,5 +100,5 @@ def test_a_view_that_is_killed_again_and_again_loses_nothing(events: Path, tmp_p
                 assert view.applied(partition) >= offset
             assert [state_of(view, p) for p in (0, 1)] == [folded(log, p) for p in (0, 1)]
 
-    assert committed, "some of them had a snapshot to go on from"
+    assert committed, "some of them had a snapshot to continue from"
     check_after(events, snapshot, acks)

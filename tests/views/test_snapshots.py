@@ -227,7 +227,7 @@ def test_records_that_come_while_a_snapshot_is_made_are_not_in_it(log: Log, path
 def test_a_failure_at_each_step_of_writing_leaves_the_old_snapshot_or_the_new(
     log: Log, path: Path
 ) -> None:
-    """Fail the Nth: the view goes on, reports it, and a later save repairs it."""
+    """Fail the Nth: the view continues, reports it, and a later save repairs it."""
     fill(log, 4)
     save_all(log, path)
     nth, fired = 0, True

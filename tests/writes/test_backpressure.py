@@ -267,7 +267,7 @@ def test_writes_continue_when_a_slow_flusher_has_caught_up(open_store: OpenStore
 
 
 def test_a_stop_can_time_out_behind_a_slow_flusher(open_store: OpenStore) -> None:
-    """WD13: stop says that it is not finished, goes on, and can be waited for again."""
+    """WD13: stop says that it is not finished, continues, and can be waited for again."""
     store = backlogged(open_store)
 
     with pytest.raises(UnavailableError, match="still stopping"):

@@ -1,4 +1,4 @@
-"""Flushing: who asks for it, what it covers, and what goes on meanwhile."""
+"""Flushing: who asks for it, what it covers, and what continues meanwhile."""
 
 import threading
 

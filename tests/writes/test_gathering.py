@@ -1,4 +1,4 @@
-"""Writers that go on at once share a bracket, instead of taking turns in two halves."""
+"""Writers that continue at once share a bracket, instead of taking turns in two halves."""
 
 import pytest
 

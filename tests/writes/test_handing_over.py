@@ -1,4 +1,4 @@
-"""Handing over: a thread that leaves a piece of work wakes another to go on with it."""
+"""Handing over: a thread that leaves a piece of work wakes another to continue with it."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from tests.model.interruption import Interruption
 from tests.writes.conftest import OpenStore
 from tests.writes.doubles import PATIENCE_S, Call, Put, SharedRows, Step, Store
 
-#: An interrupt that comes in a finalizer goes no further: Python reports it and goes on.
+#: An interrupt that comes in a finalizer goes no further: Python reports it and continues.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 APPLIED, WRITTEN, DURABLE = Durability
@@ -147,7 +147,7 @@ def test_an_interrupted_bracket_settles_all_writes_and_is_left(
 def test_an_interrupt_before_the_bracket_is_entered_costs_no_write(
     open_store: OpenStore,
 ) -> None:
-    """Nothing was applied yet, so another thread enters and goes on."""
+    """Nothing was applied yet, so another thread enters and continues."""
     store = open_store(shared=SharedRows(), started=False)
     receipts = [store.channel.try_write(Put(f"k{n}", n)) for n in range(4)]
     interrupt = KeyboardInterrupt()

@@ -95,7 +95,7 @@ def test_a_written_delta_is_no_longer_frozen(open_store: OpenStore) -> None:
 
 
 def test_a_slow_subscriber_gets_the_newest_view_and_a_count(open_store: OpenStore) -> None:
-    """TD31: 20 flushes unread: one view with all 20 rows, 39 missed; and it goes on."""
+    """TD31: 20 flushes unread: one view with all 20 rows, 39 missed; and it continues."""
     store = open_store()
     subscriber = subscribed(store)
     for value in range(20):

@@ -140,7 +140,7 @@ static PySendResult awaited_send(Awaited *awaited, PyObject *sent, PyObject **re
     return PYGEN_RETURN;
 }
 
-/* How Python from 3.12 on goes on, where 3.11 sends None. */
+/* How Python from 3.12 on resumes, where 3.11 sends None. */
 static PyObject *awaited_next(Awaited *awaited) {
     PyObject *result;
     if (awaited_send(awaited, Py_None, &result) != PYGEN_RETURN) return result;

@@ -117,7 +117,7 @@ static inline bool lane_is_free(const Lane *lane) {
 Step lane_append_event(Lane *lane, Event *event, int64_t bytes_max, Placed *placed);
 /* Reserve room for a body, and keep other threads out of the lane; NULL without memory. */
 char *lane_begin_body(Lane *lane, size_t body_length);
-/* Append the body that stands behind FRAME_HEAD bytes in `frame`; `is_busy` is set. */
+/* Append the body that follows FRAME_HEAD bytes in `frame`; `is_busy` is set. */
 Step lane_append_body(Lane *lane, int kind, size_t body_length, uint32_t count, int64_t size_bytes,
                       Placed *placed);
 /* What `append` returns to Python. */

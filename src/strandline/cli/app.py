@@ -31,7 +31,7 @@ from strandline.cli.screen import show
 
 app: Final = new_app(
     "A durable, replayable event log.\n\n"
-    "Each command has --help with examples, and --json for programs. --url says which log "
+    "Each command has --help with examples, and --json for programs. --url names the log "
     "it is about; without it the variable STRANDLINE_URL does, and without that it is "
     "file:.strandline/events."
 )

@@ -263,7 +263,7 @@ def _append(
 
 @contextlib.contextmanager
 def _saying_what_is_stored(appended: Appended, skip: int) -> Iterator[None]:
-    """Add to an error in the middle how many records are stored, and how to go on after them."""
+    """Add to an error in the middle how many records are stored, and how to continue after them."""
     try:
         yield
     except StrandlineError as error:
@@ -271,7 +271,7 @@ def _saying_what_is_stored(appended: Appended, skip: int) -> Iterator[None]:
             raise
         stored, following = appended.records, skip + appended.records
         raised = copy.copy(error)
-        raised.args = (f"{error}; {stored} records are stored, go on with --skip {following}",)
+        raised.args = (f"{error}; {stored} records are stored, continue with --skip {following}",)
         raised.fields = {**error.fields, "stored": stored, "skip": following}
         raise raised from error
 

@@ -44,7 +44,7 @@ def batches_of(
 
 
 def _header(file: IO[bytes]) -> list[str]:
-    """Read the first row; InvalidError unless each column has a name of its own."""
+    """Read the first row; InvalidError unless column names are unique."""
     lines = itertools.dropwhile(lambda line: not line.strip(), lines_of(file))
     begun = b""
     for line in lines:

@@ -35,7 +35,7 @@ _EVENT_FIELDS = {"kind", "payload", "key", "headers", "occurred_at"}
 
 
 class InputValue(NamedTuple):
-    """One value to append, and a key for values without one of their own."""
+    """One value to append, and a key for values that have none."""
 
     value: "Event | bytes | pa.RecordBatch"
     key: str | None

@@ -1,4 +1,4 @@
-"""Commands that take a topic out to a file, and bring it into a log."""
+"""Commands that export a topic to a file, and import it."""
 
 import contextlib
 import copy

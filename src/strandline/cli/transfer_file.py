@@ -1,4 +1,4 @@
-"""Records in a file of their own, exactly as they are: Parquet, or lines of JSON.
+"""Exported records, exactly as they are: Parquet, or lines of JSON.
 
 Both begin with what the topic is. A payload and headers are kept byte for byte; a batch
 is kept as an Arrow stream. See docs/reference/cli.md for the fields.
@@ -263,7 +263,7 @@ def _parquet_rows(stored: Any, kind: ValueKind) -> Iterator[Row]:
 
 def _parquet_values(stored: Any) -> Iterator[tuple[Any, ...]]:
     try:
-        # Few at a time: one value of a dictionary may stand in any number of rows.
+        # Few at a time: any number of rows may refer to one value of a dictionary.
         for batch in stored.iter_batches(batch_size=_PARQUET_ROWS):
             columns = [
                 column.cast(pa.int64()) if column.type == _US else column

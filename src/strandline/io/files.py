@@ -321,7 +321,7 @@ def _raise_limit(fd: int) -> None:
     if limit == resource.RLIM_INFINITY or fd < limit // 2 or limit == limit_max:
         return
     raised = 2 * limit if limit_max == resource.RLIM_INFINITY else min(2 * limit, limit_max)
-    # Refused where the system has a lower maximum than it says: opening raises then.
+    # Refused if the system's real maximum is lower than reported: opening raises then.
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (raised, limit_max))
 

@@ -45,7 +45,7 @@ class Inotify:
         return self._checked(self._libc.inotify_add_watch(self.fd, os.fsencode(path), _MASK), path)
 
     def remove(self, number: int) -> None:
-        """End a watch; no error if it has already ended by itself."""
+        """End a watch; no error if it has already ended."""
         self._libc.inotify_rm_watch(self.fd, number)
 
     def read(self) -> list[Notice] | None:

@@ -147,7 +147,7 @@ class Appends:
         *,
         may_wait: bool = True,
     ) -> Receipts:
-        """Append each value as a record of its own. See `append` for `may_wait`."""
+        """Append each value as a separate record. See `append` for `may_wait`."""
         if terms.deliver_at is not None:
             values = scheduled_each(values, terms.deliver_at)
         try:

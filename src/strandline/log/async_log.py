@@ -172,7 +172,7 @@ class AsyncLog(AsyncFace[Log]):
         """Hand records over as `append` does. Awaiting the receipts does what `append_many` does.
 
         If one partition refuses its records, those of later partitions may still be stored;
-        each receipt has the outcome of its own record.
+        each receipt has the outcome of its record.
         """
         check_on_asyncio()
         log = self._blocking

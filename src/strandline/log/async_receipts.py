@@ -103,7 +103,7 @@ class AsyncReceipt(AsyncReceiptFields):
         return self
 
     def _await_open(self) -> "Generator[Any, None, AsyncReceipt]":
-        """Await what no round of syncing in the core has brought to its level."""
+        """Await a write that no sync round of the core has made durable."""
         return self.wait().__await__()
 
     def __repr__(self) -> str:

@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class AsyncTransaction:
-    """`Log.transaction` for `async with`: each call of the block runs in one thread of its own.
+    """`Log.transaction` for `async with`: all calls of the block run in one separate thread.
 
     Appends and calls are part of it from entering to leaving, if they are made by the task
     that entered it or by tasks started inside. A cancelled block is rolled back.

@@ -191,7 +191,7 @@ class LogWriter(Protocol):
         keys: Sequence[str | None] | None = None,
         **terms: Unpack[AppendTerms],
     ) -> Receipts:
-        """Append each value as a record of its own, in order, whole per partition.
+        """Append each value as a separate record, in order, atomically per partition.
 
         The values of one partition get adjacent offsets, and all or none of them are
         stored, also if the process crashes. Partitions are filled in the order in which

@@ -95,7 +95,7 @@ def record_identities(
         index = head.identities(timestamp_us)
         index.add_key(request.tenant, request.idempotency_key, original)
     elif is_lane(request.producer):
-        # The last sequence identifies all: they are stored together or not at all.
+        # The last sequence identifies all: the append is atomic.
         original = Original(Offset(start + len(request.drafts) - 1), timestamp_us)
         index = head.identities(timestamp_us)
         index.add_sequence(request.tenant, request.producer, request.sequences[-1], original)

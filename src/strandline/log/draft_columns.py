@@ -32,7 +32,7 @@ COLUMNS_MIN = 64
 
 
 class EventColumns(Sequence[Draft]):
-    """The drafts of events with keys of their own, made without examining each event."""
+    """The drafts of events with different keys, made without examining each event."""
 
     def __init__(
         self,
@@ -122,7 +122,7 @@ def _drafts(columns: Sequence[Sequence[Any]], sizes: Sequence[int]) -> Iterator[
 
 
 class EventDrafts(Sequence[Draft]):
-    """The drafts of events with keys of their own, built only when a store needs them."""
+    """The drafts of events with different keys, built only when a store needs them."""
 
     def __init__(self, events: list[Any], sizes: list[int] | None = None) -> None:
         #: The events; not to be changed.

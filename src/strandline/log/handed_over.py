@@ -68,7 +68,7 @@ class HandedOver(Generic[MadeT]):
     async def finish(self, timeout_s: float | None = None) -> None:
         """Return once there is a receipt or an error, or the time is up."""
         if not self.is_done:
-            # A future of its own: cancelling the waiting task must not cancel the append.
+            # A separate future: cancelling the waiting task must not cancel the append.
             waiting = asyncio.wrap_future(_followed(self._future))
             await asyncio.wait([waiting], timeout=timeout_s)
 

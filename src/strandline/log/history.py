@@ -22,7 +22,7 @@ class EventBody(NamedTuple):
 
 
 Body: TypeAlias = "EventBody | bytes | pa.Buffer"
-"""The stored form of a value. A batch is stored as an Arrow IPC stream of its own."""
+"""The stored form of a value. A batch is stored as a separate Arrow IPC stream."""
 
 
 class Kept(Protocol):

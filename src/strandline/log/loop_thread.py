@@ -1,4 +1,4 @@
-"""An event loop in a thread of its own, for a store whose client is asyncio-only."""
+"""An event loop in its own thread, for a store whose client is asyncio-only."""
 
 import asyncio
 import threading

@@ -137,7 +137,7 @@ class TopicCounts:
     appends: int = 0
     records: int = 0
     bytes: int = 0
-    #: Per partition, the fast-path appender, which counts by itself.
+    #: Per partition, the fast-path appender, which has its own counters.
     appenders: dict[int, Appender | EventAppender] = field(default_factory=dict)
 
     def take_counts(self) -> TopicCounts:

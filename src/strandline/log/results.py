@@ -79,7 +79,7 @@ class Hint(NamedTuple):
 class Watch(Protocol):
     """Notifies one reader that partitions have grown, so that it need not poll.
 
-    A hint tells where to read; the lack of one proves nothing: hints may be late or
+    A hint says where to read; its absence proves nothing: hints may be late or
     repeated, and may skip ends. But if a partition has grown beyond what the reader has
     seen, a hint always follows, also if the two race. A watch's memory is bounded by the
     number of partitions watched.

@@ -66,7 +66,7 @@ def _loaded(raw: bytes | None) -> RetentionStatus | None:
 
 
 class RetentionWorker:
-    """Trims topics to their retention, one step at a time, on timers of its own.
+    """Trims topics to their retention, one step at a time, on its own timers.
 
     Of the processes that have a log open, one holds the lease for a topic, kept in the topic's
     keyed area. A failed step is retried after the interval, and less often while every step

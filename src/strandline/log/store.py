@@ -9,7 +9,7 @@ with the state that it has just read: `decide` for an append, `check_range` for 
 Everywhere:
 
 - Any thread may make any call. Calls may block, unless the docstring says otherwise; a
-  store whose client is asyncio-only runs a loop in a thread of its own.
+  store whose client is asyncio-only runs a loop in its own thread.
 - Arguments were checked: partitions exist, numbers are whole, the mode allows the call.
 - A topic that was dropped raises DroppedError: the log looks it up again by its name.
 - Foreign exceptions become errors of `values` here; damage raises CorruptError.
@@ -96,7 +96,7 @@ class Capabilities:
     has_evaluation: bool = False
     """Whether the server that has the records evaluates predicates, see `EvaluatingStore`."""
     has_metrics: bool = False
-    """Whether the store has metrics of its own, see `MeasuredStore`."""
+    """Whether the store has its own metrics, see `MeasuredStore`."""
     has_schemas: bool = False
     """Whether it keeps the versions of schemas for callers that not every topic is open to, see
     `SchemaStore`."""

@@ -30,7 +30,7 @@ class _Document(msgspec.Struct, frozen=True):
 
 
 class _Place(msgspec.Struct, frozen=True):
-    """What of a cursor tells where it is among the others."""
+    """The fields by which cursors are sorted."""
 
     partition: int
 
@@ -94,7 +94,7 @@ class StoredConsumer:
 
     def _place(self, parts: Sequence[msgspec.Raw], partition: int) -> tuple[int, bool]:
         """Return where the cursor of a partition is, or would be, and whether there is one."""
-        # Mostly each partition has one, and it is where its number says.
+        # Mostly each partition has one, at the index of its number.
         if partition < len(parts) and self._partition(parts[partition]) == partition:
             return partition, True
         at = bisect_left(parts, partition, key=self._partition)

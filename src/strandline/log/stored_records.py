@@ -131,7 +131,7 @@ class StoredRecords(Sequence[StoredRecord]):
         return (entry.key for entry in self._entries)
 
     def load(self, topic: str, partition: Partition, kind: ValueKind) -> Iterator[Record]:
-        """Yield each with a value of its own."""
+        """Yield each with its own value."""
         for run, first, last in self._pieces():
             for start in range(first, last, _PIECE_RECORDS):
                 stop = min(last, start + _PIECE_RECORDS)

@@ -119,8 +119,11 @@ def topic_settings(options: TopicOptions, metadata: tuple[tuple[str, str], ...])
     chosen: dict[str, Any] = {**options}
     if options.get("source") is not None:
         if "partitions" in options:
-            say = "a topic that other programs write has the partitions that they gave it, leave"
-            raise InvalidError(f"{say} partitions out", source=options["source"])
+            raise InvalidError(
+                "a topic that other programs write has the partitions that they gave it, leave"
+                " partitions out",
+                source=options["source"],
+            )
         chosen.setdefault("value_kind", ValueKind.BYTES)
     kind = ValueKind.parse(chosen.get("value_kind", ValueKind.EVENT))
     declared = chosen.pop("payload_schema", None)

@@ -356,7 +356,7 @@ JOINTS: Final = {
     "CARET": "^",
     "DPIPE": "||",
 }
-"""The arithmetic tokens. Those in groups of their own have another precedence in sqlglot
+"""The arithmetic tokens. Those in separate groups have another precedence in sqlglot
 than in Spark."""
 
 TOKENS: Final = (

@@ -220,7 +220,7 @@ class _Look:
 
     def _check_comments(self, token: Any) -> None:
         for comment in token.comments:
-            # Spark goes on with such a comment in the next line, and sqlglot does not.
+            # Spark continues with such a comment in the next line, and sqlglot does not.
             if comment.endswith("\\"):
                 self._refuse("a comment does not end in a backslash", token)
 

@@ -54,7 +54,7 @@ def _read_columns(log: Log, place: tuple[Topic, int], start: int, end: int) -> l
 def _known_columns(
     log: Log, topic: Topic, ranges: Mapping[int, tuple[int, int]]
 ) -> pa.Schema | None:
-    """Return the columns from the store, if it can tell without sending the records."""
+    """Return the columns from the store, if it knows them without sending the records."""
     store = parts_of(log).store
     stored = store.find_topic_id(topic.id) if store.capabilities.has_evaluation else None
     if stored is None:

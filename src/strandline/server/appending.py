@@ -40,7 +40,7 @@ class AppendQuery(msgspec.Struct, forbid_unknown_fields=True):
     expected_offset: int | None = None
     timeout_s: float | None = None
     key: str | None = None
-    """The key of each record that has none of its own."""
+    """The key of each record without a key."""
     deliver_at: datetime | None = None
     """When groups and work queues get the events; a time with a zone."""
 

@@ -29,8 +29,8 @@ def root_cause(text: str) -> str:
     raised = _raised(lines)
     if raised is not None:
         return raised
-    said = _STREAM_FAILED.sub("", text.strip()).splitlines()
-    first = _STATE.sub("", said[0].strip()) if said else "Spark does not say why"
+    lines = _STREAM_FAILED.sub("", text.strip()).splitlines()
+    first = _STATE.sub("", lines[0].strip()) if lines else "Spark does not say why"
     inner = _innermost(lines)
     return first if inner is None or inner in first else f"{first} {inner}"
 

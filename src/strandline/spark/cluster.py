@@ -67,7 +67,7 @@ def cluster_session(
             found=session.sparkContext.master,
         )
     session.sparkContext.addPyFile(archive)
-    # A source that Spark found by itself is sent to executors without the added files.
+    # A source that Spark discovered is sent to executors without the added files.
     session.dataSource.register(StrandlineSource)
     return session
 

@@ -98,5 +98,5 @@ def _major(program: str) -> int | None:
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    said = re.search(rb'version "(?:1\.)?(\d+)', answer.stderr + answer.stdout)
-    return int(said[1]) if answer.returncode == 0 and said else None
+    version = re.search(rb'version "(?:1\.)?(\d+)', answer.stderr + answer.stdout)
+    return int(version[1]) if answer.returncode == 0 and version else None

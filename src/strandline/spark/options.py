@@ -308,7 +308,7 @@ def _strategy(options: Options) -> str:
 
 
 def _bound(options: Options, edge: str) -> PositionBound | None:
-    """Return where to start or end; if several options say it, the first one counts."""
+    """Return where to start or end; if several options set it, the first one counts."""
     strategy = _strategy(options) if edge == "starting" else "latest"
     if f"{edge}Timestamp" in options:
         text = options.text(f"{edge}Timestamp") or ""

@@ -65,7 +65,7 @@ def local_session(
     }
     builder = SparkSession.builder.master(master).appName(name)
     session = builder.config(map=dict(chosen)).getOrCreate()
-    # Spark does not find the source by itself if the path of Python has a space in it.
+    # Spark does not discover the source if the path of Python has a space in it.
     session.dataSource.register(StrandlineSource)
     return session
 

@@ -232,7 +232,7 @@ class Consumer(Stream[Delivery]):
         InvalidError for a record that was not delivered here, LeaseLostError for one of a
         partition that this member has lost. If it raises, the records are still outstanding,
         except that redriven records are acked after all others: if that fails, a note of the
-        error says that the others are acked. Pass the same records again in both cases.
+        error has a note that the others are acked. Pass the same records again in both cases.
         """
         if isinstance(records, Record | Delivery) or not isinstance(records, Iterable):
             return self._settlement.ack(records, up_to=check_flag("up_to", up_to))

@@ -52,7 +52,7 @@ def append_dead_letter(
 ) -> Offset:
     """Append the record to the dead-letter topic, once, however often this is called.
 
-    Once for each `carrier`, the record of the redrive topic that brought it; and once
+    Once for each `carrier`, the record of the redrive topic that delivered it; and once
     more if its previous dead letter was redriven, and so is done with. A record that was
     erased since it was read becomes a tombstone, without its reason. See design 0123.
 

@@ -18,7 +18,7 @@ _LATE_NOTES_MAX: Final = 8
 
 
 class DeliveryCounts:
-    """One consumer's notes, in an internal topic of its own with the same partitions.
+    """One consumer's notes, in a separate internal topic with the same partitions.
 
     The last note of a partition replaces all earlier ones, so that storage is bounded. Notes
     are written, not synced: a power loss costs counts, not records.

@@ -1,4 +1,4 @@
-"""Skips records in the store, if it can tell which are not wanted. See design 0107."""
+"""Skips records that do not match in the store, if it can. See design 0107."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime

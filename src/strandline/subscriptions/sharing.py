@@ -186,7 +186,7 @@ def _page(
 
 
 def fresh(record: Record) -> Record:
-    """Return the record with an event of its own: a decoded payload is mutable."""
+    """Return the record with its own event: a decoded payload is mutable."""
     event = record.value
     if not isinstance(event, Event):
         return record

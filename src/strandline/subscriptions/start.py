@@ -27,7 +27,7 @@ Starts: TypeAlias = StartPoint | Mapping[int, StartPoint]
 """One start for all partitions, or one for each; an offset cannot be for several."""
 
 Partitions: TypeAlias = Iterable[int | tuple[int, StartPoint]]
-"""Partitions, with or without a start of their own."""
+"""Partitions, each with or without a start."""
 
 
 def known_start(start: StartPoint) -> KnownStart:

@@ -97,7 +97,7 @@ def started(action: Callable[[], R]) -> Future[R]:
 
 
 def together(actions: Sequence[Callable[[], R]]) -> list[R]:
-    """Run each action on a thread of its own, and return what they return."""
+    """Run each action on a separate thread, and return what they return."""
     with ThreadPoolExecutor(len(actions)) as pool:
         running = [pool.submit(action) for action in actions]
         return [each.result(PATIENCE_S * 6) for each in running]

@@ -66,7 +66,7 @@ class ColdHistory:
         digests, first = rows.digests(), rows.about.start
         values = list(self._chain.link_each(before, digests))
         if values[-1] == after:
-            # These digests were chained: a changed record has another digest of its own.
+            # These digests were chained: a changed record has another digest.
             yield from (Piece([entry], values[entry.offset - first]) for entry in entries)
             return
         kept = list(entries)

@@ -31,7 +31,7 @@ from strandline.typed import TopicDefinition, definition_of
 from strandline.values import CorruptError, Epoch, InvalidError, TrimmedError, ValueKind
 from strandline.values.widening import fitted, relaxed, united
 
-#: The limits of one object, for a run without an end of its own.
+#: The limits of one object, for a run without an end.
 PIECE_RECORDS: Final = 256 * 1024
 PIECE_BYTES: Final = 128 * 1024 * 1024
 #: The maximal number of different batch schemas in one object.

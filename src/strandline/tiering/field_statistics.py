@@ -37,7 +37,7 @@ class DeclaredFields:
 
     def __init__(self, declared: pa.Schema, payloads: pa.Array) -> None:
         # Imported late: its first use makes pyarrow import pandas, which readers do not need.
-        from strandline.predicates.fields import (  # noqa: PLC0415 - As said.
+        from strandline.predicates.fields import (  # noqa: PLC0415 - See above.
             field_columns,
             field_struct,
         )

@@ -29,7 +29,7 @@ _logger = logging.getLogger("strandline")
 
 
 class TieringWorker:
-    """Runs `tier` over topics every `interval_s`, on a thread of its own, until closed.
+    """Runs `tier` over topics every `interval_s`, on its own thread, until closed.
 
     Copies at most `bytes_per_s` of objects, on average; None is unlimited. Options are those
     of `tier`. Any number of workers, in any processes, may run concurrently. A failed run is

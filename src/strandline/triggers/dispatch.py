@@ -153,7 +153,7 @@ class Dispatch:
             async with asyncio.timeout(None) as self._timeouts[source]:
                 if ahead > 1:
                     return await consumer.fetch(ahead, AHEAD_BYTES)
-                # `next` counts a delivery together with those after it, `fetch` a list by itself.
+                # `next` counts a delivery with those after it, `fetch` counts a list alone.
                 delivery = await consumer.next()
         finally:
             del self._timeouts[source]

@@ -57,7 +57,7 @@ def _plain(value: object) -> object:
 
 
 class HandledKeys:
-    """One trigger's keys, in an internal topic of its own.
+    """One trigger's keys, in a separate internal topic.
 
     A key is stored before its record is acked, so after a crash in between the record is not
     handled twice; the key of a record that was not handled is never stored. The times are

@@ -1,4 +1,4 @@
-"""Runs triggers: in the calling thread, in one of its own, or on a running event loop."""
+"""Runs triggers: in the calling thread, a separate one, or on a running event loop."""
 
 import asyncio
 import contextlib

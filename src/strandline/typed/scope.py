@@ -172,7 +172,7 @@ class Scope:
         keys: Sequence[str | None] | None = None,
         **terms: Unpack[PublishTerms],
     ) -> Receipts:
-        """Append each value as a record of its own, as `append_many` does, checked as by `publish`.
+        """Append each value as a separate record, as `append_many` does, checked as by `publish`.
 
         All values are checked before the first is stored. No values: no receipts.
         """

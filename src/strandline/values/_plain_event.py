@@ -39,10 +39,10 @@ class Event:
     to the objects passed in changes nothing, and an append does not encode again.
     `payload` is what every reader will see, and is shared by all holders of this
     event: treat it as read-only. Two events are equal if they mean the same, in
-    whatever order the keys of their JSON stand.
+    whatever the order of keys in their JSON.
 
     `occurred_at` is the caller's own, and None if none is given: it does not default to
-    now. When a record was appended its `timestamp` says, which the log's clock gives.
+    now. The time of the append is the record's `timestamp`, by the log's clock.
     """
 
     # Pickled by a name that is the same with and without the core.

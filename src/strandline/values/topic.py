@@ -307,8 +307,11 @@ class TopicSettings:
     def _check_source(self) -> None:
         check_text(self.source, "source")
         if self.value_kind is not ValueKind.BYTES:
-            say = "what other programs write is read as bytes, pass value_kind='bytes' or leave it"
-            raise InvalidError(say, value_kind=str(self.value_kind), source=self.source)
+            raise InvalidError(
+                "what other programs write is read as bytes, pass value_kind='bytes' or leave it",
+                value_kind=str(self.value_kind),
+                source=self.source,
+            )
         if self.proof or self.has_limits:
             raise InvalidError(
                 "a topic that other programs write has no proof and no retention of this log's:"

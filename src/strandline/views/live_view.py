@@ -68,7 +68,7 @@ class LiveView(Generic[StateT]):
     to be retried, for one that has not caught up, and an answer from a ready one. A partition
     that has stopped raises StoppedError, and a view whose pump has ended ClosedError.
 
-    With `snapshot`, the path of a file of its own, it is saved every `snapshot_interval_s` and
+    With `snapshot`, the path of a file, it is saved every `snapshot_interval_s` and
     by `close`, and a later view continues from there. `poison` decides about a record on which
     `apply` fails: "stop" its partition, or "quarantine" the record and continue. Any thread may
     make any call. `async with` gives an `AsyncLiveView` over this one; the snapshot is read

@@ -159,7 +159,7 @@ class BracketedDrain(Drain[W, R, F, V, S, C]):
         super().__init__(*args, **kwargs)
         self._bracket = bracket
         self.storage.goes_on_when_full = True
-        #: Never applied to: each bracket begins with a delta of its own.
+        #: Never applied to: each bracket begins with a new delta.
         self._idle: Final = self._delta
         self._context: C
         self._is_inside = False
@@ -190,12 +190,12 @@ class BracketedDrain(Drain[W, R, F, V, S, C]):
     def _look_at_backlog(self) -> None:
         """There is no backlog: what is frozen is flushed before the bracket is left."""
 
-    # --- one write by itself ---
+    # --- a single write ---
 
     def write_now(
         self, write: W, timeout_s: float | None, *, may_wait: bool = True
     ) -> WriteReceipt[R]:
-        """Take `write` through a bracket of its own. The caller holds `lock`.
+        """Apply and flush `write` in a separate bracket. The caller holds `lock`.
 
         UnavailableError, and nothing done, if the bracket cannot be entered.
         """
@@ -218,7 +218,7 @@ class BracketedDrain(Drain[W, R, F, V, S, C]):
     def store_now(
         self, write: T, enter: Callable[[], C | None], store: Callable[[T, C], R | None]
     ) -> WriteReceipt[R] | None:
-        """Do what `BracketedChannel.store` says. The caller holds `lock`."""
+        """See BracketedChannel.store. The caller holds `lock`."""
         try:
             try:
                 context = enter()

@@ -350,7 +350,7 @@ class Drain(Generic[W, R, F, V, S, C]):
         try:
             frozen, context = self._delta.freeze()
             if reason is not _BRACKET:
-                # A bracket begins with a delta of its own.
+                # A bracket begins with a new delta.
                 self._delta = new_delta(context)
             if started is not None:
                 self.storage.measured.freeze.add_s(self._clock.monotonic() - started)

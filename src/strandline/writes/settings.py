@@ -12,7 +12,7 @@ MIB = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """A coordinator's limits, and when it flushes by itself."""
+    """A coordinator's limits, and when it flushes automatically."""
 
     #: Writes that one channel queues before it applies back-pressure.
     queue_capacity: int = 10_000
@@ -22,7 +22,7 @@ class Settings:
     flush_bytes: int = 64 * MIB
     #: Total size of frozen, unflushed deltas at which no more writes are taken.
     frozen_bytes_max: int = 256 * MIB
-    #: Seconds that a write without a deadline of its own waits for the bracket.
+    #: Seconds that a write without a deadline waits for the bracket.
     bracket_timeout_s: float = 10.0
 
     def __post_init__(self) -> None:

@@ -17,7 +17,7 @@ from strandline.writes.watermark import Watermark
 
 
 class Stage:
-    """Brings epochs to one level: written, or durable.
+    """Raises epochs to one level: written, or durable.
 
     A waiting thread that finds no other at work does the work for all; the others block
     until their epoch is reached, or until one of them is woken to work next.

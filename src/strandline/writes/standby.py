@@ -12,7 +12,7 @@ LINGER_S = 5.0
 
 
 class Standby:
-    """Runs `work` in a thread of its own, once or more after each `wake`.
+    """Runs `work` in its own thread, once or more after each `wake`.
 
     The thread starts when first needed, blocks while there is nothing to do, and ends after
     being idle for a while, or with `close`. Wake-ups during a run are merged into one run.

@@ -109,7 +109,7 @@ class Storage(Generic[F, S]):
         return True
 
     def request(self, level: Durability, epoch: int, turn: int = 0) -> None:
-        """Have a background thread bring `epoch` to `level`."""
+        """Have a background thread write or sync `epoch`, up to `level`."""
         with self._request_lock:
             written, durable, turned = self._wanted
             if level is Durability.DURABLE:
@@ -140,7 +140,7 @@ class Storage(Generic[F, S]):
         return Durability.WRITTEN if self.written.is_reached(epoch) else Durability.APPLIED
 
     def finish(self, epoch: int, deadline: float, *, durable: bool) -> None:
-        """Bring everything up to `epoch` to its last level, and do what was requested besides."""
+        """Write and sync everything up to `epoch` as requested, and run other requested work."""
         _, requested, turn = self._wanted
         self.written.reach(epoch, deadline)
         self.durable.reach(epoch if durable else requested, deadline, turn)

@@ -64,7 +64,7 @@ THOROUGH = 0.2
 
 
 class TickingClock(FakeClock):
-    """A clock that goes on by a millisecond whenever it is read."""
+    """A clock that advances by a millisecond whenever it is read."""
 
     def now_us(self) -> int:
         """See Clock."""
@@ -181,7 +181,7 @@ def run(seed: int) -> None:
 
 
 def crash(seed: int, *, images: int = IMAGES_PER_SEED) -> int:
-    """Crash a long workload, go on from one of the crashes, and crash that, too.
+    """Crash a long workload, continue from one of the crashes, and crash that, too.
 
     Returns how many crashes there were. AssertionError with everything needed to repeat
     it if a rule is broken.

@@ -70,8 +70,8 @@ def test_a_writer_that_owns_the_partition_has_lost_it(owner: Log) -> None:
 @pytest.mark.parametrize(
     "bug",
     [
-        Bug("no writer goes on", Lane, "append", "self._is_exclusive", "True"),
-        Bug("it goes on with what was fenced", Lane, "_renew", "self._begin()", "pass"),
+        Bug("no writer continues", Lane, "append", "self._is_exclusive", "True"),
+        Bug("it continues with what was fenced", Lane, "_renew", "self._begin()", "pass"),
     ],
     ids=str,
 )

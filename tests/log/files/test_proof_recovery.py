@@ -1,4 +1,4 @@
-"""The chain of a topic with a proof goes on where a log was left in the middle."""
+"""The chain of a topic with a proof continues where a log was left in the middle."""
 
 import errno
 from collections.abc import Iterator

@@ -29,7 +29,7 @@ def _alarm() -> Iterator[None]:
     signal.signal(signal.SIGALRM, before)
 
 
-# Python prints an interrupt that comes in a callback of a weak reference, and goes on.
+# Python prints an interrupt that comes in a callback of a weak reference, and continues.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.usefixtures("_alarm")
 def test_appends_of_other_threads_end_whenever_one_is_interrupted(

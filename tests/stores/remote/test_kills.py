@@ -1,4 +1,4 @@
-"""A server that is killed: nothing acknowledged is lost, nothing is doubled, clients go on."""
+"""A server that is killed: nothing acknowledged is lost, nothing is doubled, clients continue."""
 
 import threading
 from pathlib import Path

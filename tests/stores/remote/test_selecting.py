@@ -340,7 +340,7 @@ BUGS = [
         "not isinstance(outcome, Record)",
     ),
     Bug(
-        "a page goes on after the record that is too much",
+        "a page continues after the record that is too much",
         remote_selecting._Limits,  # noqa: SLF001
         "take",
         "return record.offset",

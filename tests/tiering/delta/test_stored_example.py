@@ -1,4 +1,4 @@
-"""A table that an earlier version wrote is read, and goes on."""
+"""A table that an earlier version wrote is read, and continues."""
 
 import zipfile
 from pathlib import Path

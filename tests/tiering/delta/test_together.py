@@ -1,4 +1,4 @@
-"""Writers, tiering and retention go on while other programs read: each sees a whole run."""
+"""Writers, tiering and retention continue while other programs read: each sees a whole run."""
 
 import threading
 from collections.abc import Callable

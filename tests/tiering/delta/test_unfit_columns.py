@@ -125,7 +125,7 @@ def test_a_column_of_two_types_is_named_with_a_way_out_that_works(
 
 
 def test_the_table_follows_the_tier_before_a_column_that_it_cannot_hold(tmp_path: Path) -> None:
-    """Partitions without such a column go on, and what is trimmed leaves table and store."""
+    """Partitions without such a column continue, and what is trimmed leaves table and store."""
     with log_over(tmp_path) as log:
         log.create_topic("t", value_kind="batch", partitions=2)
         for value in (1, 2, "x", 3):

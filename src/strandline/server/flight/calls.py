@@ -111,7 +111,7 @@ class FlightCalls:
             wake()
 
     def watch(self) -> None:
-        """Look for blocks that take too long, until `end`; on a thread of its own."""
+        """Look for blocks that take too long, until `end`; on a separate thread."""
         while not self._clock.wait(self._ended, _LOOK_S):
             now = self._clock.monotonic()
             with self._lock:

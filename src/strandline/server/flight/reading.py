@@ -81,7 +81,7 @@ def asked_rows(log: Log, caller: Caller, ticket: ReadTicket) -> AskedRows:
 
 
 def fixed_ticket(ticket: ReadTicket, found: AskedRows) -> ReadTicket:
-    """Return the ticket of these very rows, whatever is appended later; a follower goes on."""
+    """Return the ticket of exactly these rows, whatever is appended later; a follower continues."""
     starts = {partition: start for partition, (start, _) in found.spans.items()}
     if ticket.follow:
         return ticket if ticket.after else msgspec.structs.replace(ticket, start=starts)

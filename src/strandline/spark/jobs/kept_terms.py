@@ -75,7 +75,10 @@ class KeptTerms:
                 self._io.pread(fd, self._io.size(fd), 0), type=dict[str, str]
             )
         except msgspec.MsgspecError as error:
-            say = "this file of a checkpoint cannot be read, delete it to go on with other terms"
-            raise CorruptError(say, file=path, position=0) from error
+            raise CorruptError(
+                "this file of a checkpoint cannot be read, delete it to continue with other terms",
+                file=path,
+                position=0,
+            ) from error
         finally:
             self._io.close(fd)

@@ -148,7 +148,7 @@ class Copy:
         return None
 
     def _is_gone(self, cold: ColdSegments) -> bool:
-        """Whether the catalogue says that it was deleted since the audit was planned."""
+        """Whether it was deleted since the audit was planned, by the catalogue."""
         listed = {each.id: each.state for each in cold.listed(self.segment.place)}
         return listed.get(self.segment.id) != self.segment.state
 

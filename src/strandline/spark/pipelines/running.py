@@ -73,8 +73,8 @@ def run(
     )
     log = os.path.join(kept, _LOG)
     events, ending = [], None
-    with _program(io, order, {**os.environ, "STRANDLINE_URL": target}, log) as said:
-        for each in said:
+    with _program(io, order, {**os.environ, "STRANDLINE_URL": target}, log) as lines:
+        for each in lines:
             if each.what != "event":
                 ending = each
                 continue
@@ -115,19 +115,19 @@ def _program(
 ) -> Iterator[Iterator[OutputLine]]:
     # The program must not use a classic session of this process.
     own = {name: value for name, value in environment.items() if name not in _NOT_INHERITED}
-    said = io.open(log, "create")
+    stderr = io.open(log, "create")
     try:
-        io.truncate(said, 0)
+        io.truncate(stderr, 0)
         process = subprocess.Popen(  # noqa: S603 # A module of ours.
             [sys.executable, "-m", _PROGRAM, msgspec.json.encode(order).decode()],
             env=own,
             # The program detects by the end of this pipe that this process was killed.
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=said,
+            stderr=stderr,
         )
     finally:
-        io.close(said)
+        io.close(stderr)
     assert process.stdin is not None
     assert process.stdout is not None
     try:

@@ -47,15 +47,15 @@ def load_specification(folder: str) -> Specification:
             found=found,
         )
     check_place(os.path.dirname(found[0]))
-    said = _decoded(io, found[0])
+    spec = _decoded(io, found[0])
     try:
-        configuration = dict(said.get("configuration") or {})
-        storage = said["storage"]
+        configuration = dict(spec.get("configuration") or {})
+        storage = spec["storage"]
         check_place(storage)
         return Specification(
             path=found[0],
-            catalog=said.get("catalog"),
-            database=said.get("database", said.get("schema")),
+            catalog=spec.get("catalog"),
+            database=spec.get("database", spec.get("schema")),
             storage=storage,
             configuration={str(name): str(value) for name, value in configuration.items()},
         )

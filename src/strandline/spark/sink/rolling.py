@@ -336,7 +336,7 @@ def _content(folder: StagingFolder, intent: Intent, piece: StagedPiece) -> bytes
         ) from error
     if len(content) != piece.length or google_crc32c.value(content) != piece.crc:
         raise CorruptError(
-            "staged rows of a recorded batch are damaged, restore the file to go on",
+            "staged rows of a recorded batch are damaged, restore the file to continue",
             file=folder.path_of(name),
             position=piece.offset,
         )

@@ -71,7 +71,7 @@ class TopicRows:
     partitions: int
     #: The newest schema of a typed topic.
     schema: pa.Schema | None
-    #: The kind of events that are given as key and value, without a kind of their own.
+    #: The kind of events that are given as key and value, without a kind.
     event_kind: str | None = None
 
     def check(self, names: Sequence[str]) -> None:

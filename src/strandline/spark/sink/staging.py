@@ -23,7 +23,7 @@ BLOCK_BYTES: Final = 8 * 1024 * 1024
 HELD_BYTES: Final = 64 * 1024 * 1024
 #: A file of this size is finished and the next begun, as objects are written from memory.
 FILE_BYTES: Final = 64 * 1024 * 1024
-#: How many partitions have a file of their own at once, since each file is synced.
+#: How many partitions have a separate file at once, since each file is synced.
 OWN_FILES_MAX: Final = 8
 
 #: What an Arrow stream has besides its schema and its batch, with room to spare.
@@ -90,7 +90,7 @@ class _Open:
 class Stager:
     """Stages the rows of one task.
 
-    A partition that fills a block gets a file of its own, which may become a segment of the
+    A partition that fills a block gets a separate file, which may become a segment of the
     log; the others share one.
     """
 

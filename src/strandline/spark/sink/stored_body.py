@@ -28,7 +28,7 @@ def decoded(stored: bytes, shape: type[Body], file: str) -> Body:
     if number.isdigit() and first + b"\n" == _first_line(int(number), content):
         if int(number) > FORMAT:
             raise InvalidError(
-                "a newer version of strandline has recorded this batch, upgrade to go on",
+                "a newer version of strandline has recorded this batch, upgrade to continue",
                 file=file,
             )
         try:

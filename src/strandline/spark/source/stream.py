@@ -219,19 +219,19 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return self._positions.resolve(stored, place)
         except TrimmedError as error:
             if not fails:
-                _logger.warning("a stream goes on at the oldest record kept: %s", error)
+                _logger.warning("a stream continues at the oldest record kept: %s", error)
                 return error.oldest
             # A batch that ends there needs no records before it; reading from there on raises.
             return offset_in(stored, place)
         except DivergedError as error:
             if fails:
                 raise
-            _logger.warning("a stream goes on where its log diverged: %s", error)
+            _logger.warning("a stream continues where its log diverged: %s", error)
             return error.diverged_at
         except InvalidError as error:
             if fails:
                 raise
-            _logger.warning("a stream goes on at the oldest record kept: %s", error)
+            _logger.warning("a stream continues at the oldest record kept: %s", error)
             return None
 
     def _check_none_is_missing(self, stored: Stored, places: Sequence[SourcePartition]) -> None:
@@ -239,7 +239,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if gone and self.reading.options.fail_on_data_loss:
             raise InvalidError(
                 "the checkpoint knows partitions that are no longer there or no longer chosen; "
-                "failOnDataLoss=false goes on without them",
+                "failOnDataLoss=false continues without them",
                 gone=sorted(gone),
             )
 

@@ -40,7 +40,7 @@ FRAME_BYTES_MAX = 1 << 30
 #: From this size on, avoiding a copy is worth any overhead.
 _COPY_BYTES = 4096
 LARGE_BYTES = 1 << 16
-"""From this size on, a piece is written by itself instead of copied together with others."""
+"""From this size on, a piece is written separately instead of copied together with others."""
 
 Piece: TypeAlias = "bytes | pa.Buffer"
 
@@ -146,7 +146,7 @@ NO_HEADERS = b"{}"
 
 
 def encode_row(drafted: Draft) -> list[Piece]:
-    """Return the body of a frame of one row; a large value is a piece of its own."""
+    """Return the body of a frame of one row; a large value is a separate piece."""
     key, body, _ = drafted
     if type(body) is EventBody:
         kind, payload, headers, occurred = body

@@ -77,7 +77,7 @@ class Lane:
         self._written_beside = self._coordinator.written_beside
 
     def _follow_rounds(self, store: PartitionWriter) -> None:
-        """Account for the rounds of syncing that the core has done by itself."""
+        """Count the sync rounds that the core has made."""
         durable = self._coordinator.stages[1]
 
         def synced(end: int) -> None:
@@ -216,7 +216,7 @@ class Lane:
         """Return the metrics of this lane."""
         present = self._coordinator.metrics()
         if self.store.compiled is not None:
-            # The core flushes each append by itself, as a lone writer in Python does.
+            # The core flushes each append separately, as a lone writer in Python does.
             present = present.with_flushed(self.store.compiled.lane.appends)
         return present if self._past is None else self._past + present
 

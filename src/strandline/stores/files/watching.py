@@ -109,7 +109,7 @@ class TailChanges:
     def _look_again(self, places: Collection[WatchedPlace]) -> None:
         at = self._monotonic() + TOUCH_S
         for place in places:
-            # Once more after the last notification: that look sees all ends before it.
+            # Again after the last notification: this look sees all ends before it.
             self._due.pop(place, None)
             self._due[place] = at
 

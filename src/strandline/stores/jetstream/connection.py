@@ -1,4 +1,4 @@
-"""One connection to a NATS server, on an event loop of its own."""
+"""One connection to a NATS server, on its own event loop."""
 
 import asyncio
 import contextlib
@@ -84,7 +84,7 @@ class NatsTries:
 
 
 class NatsConnection:
-    """Sends requests and waits for their answers; reconnects by itself.
+    """Sends requests and waits for their responses; reconnects automatically.
 
     Call `async` methods only on its loop, and use `run` on other threads.
     """

@@ -74,8 +74,8 @@ class JetStreamLane:
         sizes = [each.size_bytes for each in request.drafts]
         largest, limit = max(sizes, default=0), self._connection.max_payload - _OVERHEAD_BYTES
         if largest > limit:
-            say = "this record is larger than the server's max_payload, raise that or split it"
-            raise InvalidError(say, bytes=largest, bytes_max=limit)
+            message = "this record is larger than the server's max_payload, raise that or split it"
+            raise InvalidError(message, bytes=largest, bytes_max=limit)
         whole, whole_max = sum(sizes), self._frame_bytes * _FRAMES_MAX // 4
         if whole > whole_max or len(sizes) > _RECORDS_MAX:
             raise InvalidError(

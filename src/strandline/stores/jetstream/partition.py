@@ -225,8 +225,8 @@ class JetStreamPartition:
     def missing(self, offset: int) -> StrandlineError:
         """Return the error for a missing record."""
         where = {"topic": self.topic.name, "partition": self.number, "offset": offset}
-        say = "a record is missing, restore it from a copy"
-        return CorruptError(say, file=self.stream.name, position=offset, **where)
+        message = "a record is missing, restore it from a copy"
+        return CorruptError(message, file=self.stream.name, position=offset, **where)
 
     def _translated(self) -> "_Dropping":
         return _Dropping(self.topic)

@@ -60,8 +60,8 @@ def parse_address(url: str, **given: Any) -> KafkaAddress:
         )
     prefix = found["prefix"] or PREFIX_DEFAULT
     if _PREFIX.fullmatch(prefix) is None:
-        say = "the prefix of a log has 1 to 40 of a-z, 0-9 and _, and begins with a letter"
-        raise InvalidError(say, prefix=prefix)
+        message = "the prefix of a log has 1 to 40 of a-z, 0-9 and _, and begins with a letter"
+        raise InvalidError(message, prefix=prefix)
     options = url_options(query, given, _IN_URL, "Kafka broker")
     user, _, password = (found["who"] or "").partition(":")
     if password and not user:
@@ -102,13 +102,13 @@ def _let_in(
     is_wanted = _flag(options, "tls")
     has_tls = bool(client) or is_wanted is True or protocol.endswith("ssl")
     if has_tls and is_wanted is False:
-        say = "tls is false, but files for TLS are named or client_file has it, leave one out"
-        raise InvalidError(say, files=sorted(_FILES.keys() & options.keys()))
+        message = "tls is false, but files for TLS are named or client_file has it, leave one out"
+        raise InvalidError(message, files=sorted(_FILES.keys() & options.keys()))
     has_user = bool(user) or protocol.startswith("sasl")
     mechanism = options.get("mechanism")
     if mechanism is not None and not has_user:
-        say = "a mechanism needs a user, name one: kafka://user@host/…, or in client_file"
-        raise InvalidError(say, mechanism=mechanism)
+        message = "a mechanism needs a user, name one: kafka://user@host/…, or in client_file"
+        raise InvalidError(message, mechanism=mechanism)
     if user:
         client["sasl.username"] = user
         client["sasl.password"] = password or os.environ.get(PASSWORD_VARIABLE, "")

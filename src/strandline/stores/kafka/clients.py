@@ -100,8 +100,8 @@ class KafkaClients:
             self._interrupted: AdminClient | None = None
             self._sender = MessageSender({**settings, **_PRODUCER}, self.url)
         except KafkaException as error:
-            say = "the client does not take these settings, check the URL and the client's file"
-            raise InvalidError(say, url=self.url, reason=error.args[0].str()) from error
+            message = "the client does not take these settings, check the URL and the client's file"
+            raise InvalidError(message, url=self.url, reason=error.args[0].str()) from error
         self._readers = FetchPool(self.consumer, self.url)
         self._raw_readers = FetchPool(self.consumer, self.url, **RAW_SETTINGS)
         self._thread = threading.Thread(
@@ -351,7 +351,7 @@ def _wait_for_all(answers: "Collection[Future[Any]]") -> None:
     """Wait until each request is answered; an interrupt of the main thread locks no answer.
 
     `wait` takes the locks of all answers. An interrupt may leave one of them locked, and the
-    client's thread, which brings every answer, would then block for ever.
+    client's thread, which delivers every response, would then block for ever.
     """
     if threading.current_thread() is not threading.main_thread():
         wait(answers)

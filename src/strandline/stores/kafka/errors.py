@@ -105,8 +105,8 @@ def final_error(error: KafkaError, url: str) -> StrandlineError | None:
     """Return our error if no later try can succeed; None otherwise."""
     code, reason = error.code(), error.str()
     if code in _REFUSED:
-        say = "the broker refuses this user, check user, password, mechanism and TLS"
-        return InvalidError(say, url=url, reason=reason)
+        message = "the broker refuses this user, check user, password, mechanism and TLS"
+        return InvalidError(message, url=url, reason=reason)
     if code in _NO_RIGHT:
         return InvalidError(
             "this user may not do that, see the rights on the page about Kafka",
@@ -120,8 +120,8 @@ def final_error(error: KafkaError, url: str) -> StrandlineError | None:
             reason=reason,
         )
     if code in _IMPOSSIBLE:
-        say = "the brokers cannot do this, see the reason"
-        return InvalidError(say, url=url, reason=reason)
+        message = "the brokers cannot do this, see the reason"
+        return InvalidError(message, url=url, reason=reason)
     return None
 
 

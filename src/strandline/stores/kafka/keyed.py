@@ -46,7 +46,7 @@ NONE: Final = KeyedEntry(0, None)
 
 
 class KeyedLog:
-    """The keyed values of a log. Thread-safe; a thread of its own follows the topic."""
+    """The keyed values of a log. Thread-safe; its own thread follows the topic."""
 
     def __init__(self, clients: KafkaClients, topic: str) -> None:
         self._clients = clients

@@ -83,8 +83,8 @@ def form_of(address: KafkaAddress) -> TopicForm:
 
 def _check_same(option: str, wanted: int | None, found: int) -> None:
     if wanted is not None and wanted != found:
-        say = "this log was made with another value of this option, leave it out"
-        raise InvalidError(say, option=option)
+        message = "this log was made with another value of this option, leave it out"
+        raise InvalidError(message, option=option)
 
 
 def _no_log(url: str) -> InvalidError:

@@ -13,7 +13,7 @@ from strandline.stores.kafka.fetching import MessagePlace
 from strandline.stores.lost_answer import NotSentError
 
 _POLL_S: Final = 0.1
-#: How long a thread waits before it checks by itself whether another one polls.
+#: How long a thread waits before it checks whether another one polls.
 _LOOK_S: Final = 1.0
 
 

@@ -54,7 +54,7 @@ class KafkaWatches(Watches[TopicEnd, EngineTopic]):
 
 
 class KafkaChanges:
-    """Implements ChangeSource. A thread of its own reads from a consumer and notifies."""
+    """Implements ChangeSource. Its thread reads from a consumer and notifies."""
 
     is_for_readers = False
 

@@ -30,7 +30,7 @@ class PostgresBlock:
         self.pending: list[PendingAppend] = []
         #: The ends of the partitions of these slots, once assigned.
         self.ends: dict[int, int] = {}
-        #: One of its new records, by which to find out whether it was committed.
+        #: One of its new records, which shows whether it was committed.
         self.witness: Witness | None = None
         self.is_committing = False
 

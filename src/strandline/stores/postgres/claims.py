@@ -35,7 +35,7 @@ class PostgresClaim:
 
 
 class PostgresClaims:
-    """The claims of one open log, on a connection of their own. Thread-safe."""
+    """The claims of one open log, on their own connection. Thread-safe."""
 
     def __init__(self, database: PostgresDatabase) -> None:
         self._database = database

@@ -328,7 +328,7 @@ class PostgresDatabase:
 
 
 def _nothing() -> None:
-    """Nothing to do: a session of our own has its settings already."""
+    """Nothing to do: our own sessions have their settings already."""
 
 
 def _check_idle(connection: Connection) -> None:

@@ -354,7 +354,7 @@ class PostgresLane:
             Coordinator(
                 Settings(bracket_timeout_s=database.lock_timeout_s),
                 [_CHANNEL],
-                context=_NoHead(),  # type: ignore[arg-type] # Each drain brings its own.
+                context=_NoHead(),  # type: ignore[arg-type] # Each drain passes its own.
                 snapshot=None,
                 delta=transaction.new_delta,
                 flusher=transaction,

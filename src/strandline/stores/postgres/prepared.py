@@ -18,7 +18,7 @@ _BINARY: Final = pq.Format.BINARY
 
 
 class PreparedStatement:
-    """A statement that returns one column and commits by itself. Not for sessions of a pooler.
+    """An autocommitted statement that returns one column. Not for sessions of a pooler.
 
     psycopg's own way of sending a statement looks up each value's dumper each time.
     """

@@ -105,7 +105,7 @@ def _place(topic: PostgresTopic, partition: int, durable_only: bool) -> WatchedE
 
 
 class PostgresChanges:
-    """Implements ChangeSource: listens on a connection of its own."""
+    """Implements ChangeSource: listens on its own connection."""
 
     is_for_readers = False
 
@@ -175,7 +175,7 @@ class PostgresChanges:
         for each in (each for note in notes for each in note.payload.split(",")):
             named = _NAMED_END.fullmatch(each)
             if named is None:
-                # Another version may say it in other words.
+                # Another version may have another format.
                 return self._places
             slot, end = int(named[1]), int(named[2] or 0)
             ends[slot] = max(end, ends.get(slot, 0))

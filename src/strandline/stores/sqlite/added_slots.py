@@ -1,4 +1,4 @@
-"""The slots of partitions that were added to a topic, in a table of their own."""
+"""The slots of partitions that were added to a topic, in a separate table."""
 
 import sqlite3
 from collections.abc import Mapping, Sequence

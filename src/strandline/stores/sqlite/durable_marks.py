@@ -20,7 +20,7 @@ from strandline.writes.standby import Standby
 
 #: The minimal interval at which appends store marks: each time costs a second page.
 _CARRY_EACH_S = 0.002_5
-#: How long a mark waits for an append before it is stored by itself.
+#: How long a mark waits for an append before it is stored in its own transaction.
 _NOTE_DELAY_S = 0.005
 
 

@@ -115,7 +115,7 @@ def connect(path: str, access: str, *, busy_s: float = ..., kind: type[Made]) ->
 def connect(
     path: str, access: str, *, busy_s: float = BUSY_S, kind: type[Any] = sqlite3.Connection
 ) -> Any:
-    """Return a connection that never checkpoints by itself; `access` is ro, rw or rwc.
+    """Return a connection that never checkpoints automatically; `access` is ro, rw or rwc.
 
     `access` may be followed by other parameters of SQLite's URIs. Only the thread that makes a
     connection of another `kind` may use it.

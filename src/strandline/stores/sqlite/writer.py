@@ -86,7 +86,7 @@ class Writer:
 
     @contextlib.contextmanager
     def transaction(self, outside: sqlite3.Connection | None) -> Iterator[sqlite3.Connection]:
-        """Do what `LogTransactions.transaction` says."""
+        """See LogTransactions.transaction."""
         with self.outbox.transaction(outside) as block:
             yield block.connection
         if block.level is _DURABLE:

@@ -181,8 +181,8 @@ def _widened(earlier: Any, now: Any, about: Mapping[str, object]) -> Any:
     if _holds(before, after):
         return {**now, "type": before}
     raise InvalidError(
-        "a column of a Delta table has one type, and these two are incompatible; to go on without"
-        " the table delete its folder _delta_log, if it is there, and tier without delta",
+        "a column of a Delta table has one type, and these two are incompatible; to continue"
+        " without the table delete its folder _delta_log, if it is there, and tier without delta",
         column=now["name"],
         before=before,
         now=after,

@@ -84,7 +84,7 @@ def _recorded_at(topic: Topic) -> str:
 
 
 def base_of(store: ObjectStore) -> str:
-    """Return what stands before an object's name in the table; InvalidError for other stores."""
+    """Return the prefix of objects' names in the table; InvalidError for other stores."""
     parts = urlsplit(canonical_url(store.url))
     if parts.scheme not in _SCHEMES:
         raise InvalidError(

@@ -28,7 +28,7 @@ from strandline.values import InvalidError, Topic, UnavailableError, ValueKind
 from strandline.values.instants import datetime_at
 
 _ATTEMPTS_MAX: Final = 20
-#: How many versions a table keeps, at least for as long as the second says.
+#: How many versions a table keeps, and for how long at least.
 VERSIONS_MAX: Final = 100
 VERSIONS_KEPT: Final = timedelta(days=1)
 _TOPIC_ID: Final = "strandline.topic-id"
@@ -127,11 +127,11 @@ class _IcebergTable:
         self._name = name
         self._columns: pa.Schema | None = None
         self._settings = _PROPERTIES
-        #: What stands before an object's path in the topic's folder.
+        #: The prefix of an object's path in the topic's folder.
         self._base = f"{base_of(files.store)}{files.folder}/"
 
     def update(self, tables: Any, *, may_create: bool) -> None:
-        """Bring the table to the catalogue's content, in one commit.
+        """Update the table to the catalogue's content, in one commit.
 
         Raises pyiceberg's CommitFailedException if another process has committed meanwhile.
         """

@@ -159,7 +159,7 @@ function seekPanel(lags, at) {
   const go = async (moves) => {
     try {
       await post(at("/seek"), { places: Object.fromEntries(moves.map((each) => [String(each.partition), each.offset])) });
-      toast("The consumer goes on from there");
+      toast("The consumer continues from there");
       preview.replaceChildren();
     } catch (error) {
       toast(error.message, "bad");

@@ -37,7 +37,7 @@ async function ofAll(root, context) {
   });
 }
 
-const none = () => empty("There are no dead letters", "A record that a consumer cannot handle is set aside here with the cause, after its deliveries_max, so that the others go on. Nothing needs to be done.");
+const none = () => empty("There are no dead letters", "A record that a consumer cannot handle is set aside here with the cause, after its deliveries_max, so that later records are not blocked. Nothing needs to be done.");
 
 async function ofTopic(root, context) {
   const { topic, consumer } = context.params;

@@ -164,7 +164,7 @@ class Tail {
   showState(said) {
     const number = this.list.items.length;
     let shown;
-    if (this.isPaused) shown = badge("warn", "Paused", "Nothing is lost: it goes on where it was");
+    if (this.isPaused) shown = badge("warn", "Paused", "Nothing is lost: it continues where it was");
     else if (said) shown = badge(said === "Stopped" ? "bad" : "warn", said);
     else if (this.caughtUp.size) shown = badge("good", `Caught up · ${timeOf(this.caughtUpAt).replace(/\.\d+$/, "")}`);
     else shown = badge("", "Live");
