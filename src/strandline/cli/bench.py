@@ -145,9 +145,9 @@ def measure(log: "Log", clock: Clock, seconds: float) -> Iterator[Measured]:
         log.append_many("bench", many)
         return _MANY
 
-    yield _run("append, written", "events", written, clock, seconds)
-    yield _run("append, durable", "events", durable, clock, seconds)
-    yield _run("append_many of 1,000, written", "events", batched, clock, seconds)
+    yield _run("append, written", written, clock, seconds)
+    yield _run("append, durable", durable, clock, seconds)
+    yield _run("append_many of 1,000, written", batched, clock, seconds)
     end = log.marks("bench", 0).high
 
     def replayed() -> int:
@@ -156,16 +156,16 @@ def measure(log: "Log", clock: Clock, seconds: float) -> Iterator[Measured]:
     def columns() -> int:
         return sum(batch.num_rows for batch in log.read_batches("bench", 0, 0, end))
 
-    yield _run("replay as records", "events", replayed, clock, seconds)
-    yield _run("replay as Arrow", "events", columns, clock, seconds)
+    yield _run("replay as records", replayed, clock, seconds)
+    yield _run("replay as Arrow", columns, clock, seconds)
 
 
-def _run(name: str, unit: str, act: Callable[[], int], clock: Clock, seconds: float) -> Measured:
+def _run(name: str, act: Callable[[], int], clock: Clock, seconds: float) -> Measured:
     act()
     count, start = 0, clock.monotonic()
     while (spent := clock.monotonic() - start) < seconds or not count:
         count += act()
-    return Measured(name, unit, count, max(spent, 1e-9))
+    return Measured(name, "events", count, max(spent, 1e-9))
 
 
 def _is_checkout() -> bool:

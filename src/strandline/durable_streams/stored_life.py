@@ -35,7 +35,9 @@ class StreamKeys:
 
     def life(self) -> StoredLife:
         """Return the stored expiry of the stream."""
-        return self._decoded(_LIFE_KEY, StoredLife) or StoredLife()
+        found = self._stored()
+        raw = None if found is None else self._store.get_key(found, _LIFE_KEY)
+        return StoredLife() if raw is None else msgspec.json.decode(raw, type=StoredLife)
 
     def put_life(self, **changes: Any) -> StoredLife:
         """Change the expiry of the stream; durable when it returns."""
@@ -86,11 +88,6 @@ class StreamKeys:
     def _stored(self) -> StoredTopic | None:
         found: StoredTopic | None = self._store.find_topic_id(self._topic.id)
         return found
-
-    def _decoded(self, key: str, kind: type[StoredLife]) -> StoredLife | None:
-        found = self._stored()
-        raw = None if found is None else self._store.get_key(found, key)
-        return None if raw is None else msgspec.json.decode(raw, type=kind)
 
 
 class Lifetime:

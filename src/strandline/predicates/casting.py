@@ -141,7 +141,7 @@ def _narrower(source: SqlType, target: SqlType, *, is_try: bool) -> Kernel:
 def _to_integer(source: SqlType, target: SqlType, *, is_try: bool) -> Kernel:
     made, bits = arrow_type(target), _BITS[target]
     if is_decimal(source):
-        return _each_fitting(int, -(2**bits), 2**bits - 1, made, is_try=is_try)
+        return _decimal_to_integer(made, bits, is_try=is_try)
     # Spark compares as doubles, where the largest BIGINT is 2 ** 63.
     most = pa.scalar(float(2**bits - 1))
     least = pa.scalar(-float(2**bits))
@@ -159,12 +159,10 @@ def _to_integer(source: SqlType, target: SqlType, *, is_try: bool) -> Kernel:
     return cast
 
 
-def _each_fitting(
-    convert: Callable[[Any], int], least: int, most: int, made: pa.DataType, *, is_try: bool
-) -> Kernel:
+def _decimal_to_integer(made: pa.DataType, bits: int, *, is_try: bool) -> Kernel:
     def one(value: Any) -> int | None:
-        number = convert(value)
-        if least <= number <= most:
+        number = int(value)
+        if -(2**bits) <= number < 2**bits:
             return number
         if is_try:
             return None

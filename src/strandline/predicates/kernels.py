@@ -81,8 +81,8 @@ def _not(of: Kernel) -> Kernel:
     return lambda *inputs: _call("invert", [of(*inputs)])
 
 
-def _swapped(of: Kernel) -> Kernel:
-    return lambda a, b: of(b, a)
+def _greater_floats(a: Any, b: Any) -> Any:
+    return _less_floats(b, a)
 
 
 _BETWEEN_FLOATS: Final = {
@@ -90,8 +90,8 @@ _BETWEEN_FLOATS: Final = {
     "ne": _not(_equal_floats),
     "lt": _less_floats,
     "ge": _not(_less_floats),
-    "gt": _swapped(_less_floats),
-    "le": _not(_swapped(_less_floats)),
+    "gt": _greater_floats,
+    "le": _not(_greater_floats),
 }
 
 

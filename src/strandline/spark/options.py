@@ -180,11 +180,6 @@ class Limits:
     rows_min: int | None = None
     delay_s: float = TRIGGER_DELAY_S
 
-    @property
-    def is_none(self) -> bool:
-        """Whether there are no limits."""
-        return self.rows_max is None and self.bytes_max is None and self.rows_min is None
-
 
 @dataclass(frozen=True, slots=True)
 class Shape:

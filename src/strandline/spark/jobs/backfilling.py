@@ -87,7 +87,7 @@ def backfill(
     reader = spark.readStream.format(file_format).schema(found).options(**options)
     rows = reader.option("maxFilesPerTrigger", str(batch_files)).load(path)
     if select.strip():
-        rows = query(rows, select, "select")
+        rows = query(rows, select)
     place = sink_options(url, topic, tenant, staging)
     KeptTerms(checkpoint, "backfill", target=topic, tenant=tenant, select=select).keep()
     return flow(rows, place, checkpoint, progress)

@@ -67,7 +67,7 @@ def derive(
         reader = reader.option("predicate", where)
     rows = reader.load()
     if select.strip():
-        rows = query(rows, select, "select")
+        rows = query(rows, select)
     else:
         kept = {"_key"} if kind is ValueKind.BATCH else set()
         rows = rows.drop(*(name for name in _METADATA if name not in kept))

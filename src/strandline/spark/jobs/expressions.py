@@ -21,14 +21,14 @@ def condition(rows: "DataFrame", text: str, name: str) -> "Column":
     return found
 
 
-def query(rows: "DataFrame", text: str, name: str) -> "DataFrame":
+def query(rows: "DataFrame", text: str) -> "DataFrame":
     """Return what a SELECT list makes of these rows; InvalidError for anything else."""
     from pyspark.errors import AnalysisException  # noqa: PLC0415 # An extra.
 
     try:
         return rows.sparkSession.sql(f"SELECT {text} FROM {{rows}}", rows=rows)  # noqa: S608
     except AnalysisException as error:
-        raise InvalidError(f"{name} is no list of columns to select", **_shown(error)) from error
+        raise InvalidError("select is no list of columns to select", **_shown(error)) from error
 
 
 def _shown(error: Exception) -> dict[str, str]:

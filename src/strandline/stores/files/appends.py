@@ -86,8 +86,7 @@ class Head:
 class RefusingDelta:
     """Implements Delta for a partition that cannot be written: each write raises the reason."""
 
-    def __init__(self, head: Head, refusal: StrandlineError) -> None:
-        self._head = head
+    def __init__(self, refusal: StrandlineError) -> None:
         self._refusal = refusal
 
     def apply(self, write: AppendRequest) -> Placement:  # noqa: ARG002 - Whatever it is.

@@ -139,7 +139,7 @@ class PartitionWriter:
             head.refusal, head.delta = None, self._delta
             self._prepare(timeout_s)
         except (InvalidError, CorruptError) as error:
-            head.refusal, head.delta = error, RefusingDelta(head, error)
+            head.refusal, head.delta = error, RefusingDelta(error)
         except OSError as error:
             self.leave(holder)
             if self.files.has_failed_sync:

@@ -116,41 +116,32 @@ class FileStore:
     ) -> None:
         packing = check_compression(compression)
         check_whole("segment_bytes", segment_bytes)
-        self._root = Root(
+        self._root = root = Root(
             real_path(path),
             Mode.parse(mode),
             io if io is not None else SystemIo(),
             clock if clock is not None else SystemClock(),
             lock_timeout_s,
         )
-        self.check_open: Final = self._root.check_open
-        is_system = type(self._root.io) is SystemIo
-        maps_tails = is_system and has_shared_memory(self._root.path)
+        self.id: Final = root.log_id
+        self.mode: Final = root.mode
+        self.url: Final = f"file:{root.path}"
+        self.check_open: Final = root.check_open
+        is_system = type(root.io) is SystemIo
+        maps_tails = is_system and has_shared_memory(root.path)
         if IS_COMPILED and is_system and not maps_tails:
             core = f"{CORE}, without shared memory on this file system"
             self.capabilities = replace(self.capabilities, core=core)
         self._settings = settings = WritingSettings(
             exclusive, take_over, packing, segment_bytes, lock_timeout_s, maps_tails
         )
-        self._topics = FileTopics(self._root)
-        self._keys = FileKeys(self._root, self._topics)
-        self._watches = FileWatches(self._root)
+        self._topics = FileTopics(root)
+        self._keys = FileKeys(root, self._topics)
+        self._watches = FileWatches(root)
         self._lanes = Lanes(settings, self._watches)
-        self._claims = LockClaims(self._root.io)
+        self._claims = LockClaims(root.io)
         if self.mode is Mode.WRITE:
             self._remove_remains()
-
-    @property
-    def id(self) -> UUID:
-        return self._root.log_id
-
-    @property
-    def mode(self) -> Mode:
-        return self._root.mode
-
-    @property
-    def url(self) -> str:
-        return f"file:{self._root.path}"
 
     # --- topics ---
 

@@ -136,18 +136,18 @@ class KafkaPartition:
             if not frames:
                 if stop:
                     raise self.damaged(stop)
-                self._end = self._empty(0)
+                self._end = self._empty()
                 return
             anchor = frames[evident]
             if anchor.at == 0:
-                self._end = self._empty(0)
+                self._end = self._empty()
                 self._fold(frames[evident:])
             else:
                 self._count(anchor)
                 self._fold(frames[evident + 1 :])
 
-    def _empty(self, end: int) -> PartitionEnd:
-        return PartitionEnd(end, NO_NAME, -1, 0, 0, self._new.anchor, 0, -1, -1)
+    def _empty(self) -> PartitionEnd:
+        return PartitionEnd(0, NO_NAME, -1, 0, 0, self._new.anchor, 0, -1, -1)
 
     def fold(self, messages: Sequence[Message]) -> bool:
         """Process messages that follow those seen so far; return whether the end moved."""

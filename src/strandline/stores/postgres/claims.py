@@ -25,8 +25,6 @@ class PostgresClaim:
     """Implements Claim."""
 
     def __init__(self, claims: "PostgresClaims", number: int) -> None:
-        self._claims = claims
-        self._number = number
         self._end = weakref.finalize(self, claims.release, number)
 
     def release(self) -> None:

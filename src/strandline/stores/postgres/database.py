@@ -4,7 +4,6 @@ import contextlib
 import hashlib
 import re
 import select  # noqa: TID251 - It looks at a socket, and opens nothing.
-import threading
 from collections.abc import Callable, Iterator
 from typing import Any, Final, LiteralString, Protocol, TypeAlias, cast
 from urllib.parse import urlencode
@@ -84,7 +83,6 @@ class PostgresDatabase:
         #: The advisory lock that each session listening on the channel holds, shared.
         self.listening: Final = lock_number("listening", schema)
         self.state: Final = OpenState()
-        self._lock = threading.Lock()
         self._statements: dict[LiteralString, LiteralString] = {}
         #: The server's cluster and timeline: another one may lack acknowledged records.
         self.timeline: str = ""
@@ -148,9 +146,9 @@ class PostgresDatabase:
         connection.execute(f"SET lock_timeout = {self.lock_timeout_ms}")
 
     @contextlib.contextmanager
-    def connection(self, timeout_s: float | None = None) -> Iterator[Connection]:
+    def connection(self) -> Iterator[Connection]:
         """Yield a connection, in autocommit; errors in the block are translated."""
-        connection = self.take(timeout_s)
+        connection = self.take()
         try:
             with translated(self.url):
                 yield connection
@@ -165,9 +163,9 @@ class PostgresDatabase:
             yield connection
 
     @contextlib.contextmanager
-    def transaction(self, timeout_s: float | None = None) -> Iterator[Connection]:
+    def transaction(self) -> Iterator[Connection]:
         """Yield a connection inside a transaction, which ends with the block."""
-        with self.connection(timeout_s) as connection, connection.transaction():
+        with self.connection() as connection, connection.transaction():
             self._set_locally(connection)
             yield connection
 

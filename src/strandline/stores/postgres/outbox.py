@@ -80,7 +80,7 @@ class PostgresOutbox:
             yield caller.given
             block.over.check_owner()
             self._place(block)
-            self._leave(block, None)
+            self._commit(block)
         except BaseException as error:
             self._failed(block, error)
             raise
@@ -173,9 +173,9 @@ class PostgresOutbox:
         block.witness = Witness(row.slot, place, timestamp_us, xmin)
         block.ends[row.slot] = row.high
 
-    def _leave(self, block: PostgresBlock, error: BaseException | None) -> None:
+    def _commit(self, block: PostgresBlock) -> None:
         block.is_committing = True
-        block.caller.leave(error)
+        block.caller.leave(None)
         block.over.reach()
 
     # --- when it fails ---

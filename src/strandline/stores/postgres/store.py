@@ -21,7 +21,6 @@ from strandline.log.results import TopicName
 from strandline.log.selecting_store import RecordBound
 from strandline.log.store import (
     AppendRequest,
-    Capabilities,
     Outcome,
     PartitionState,
     Trimmed,
@@ -81,45 +80,31 @@ class PostgresStore:
         lock_timeout_s: float = 10.0,
         connect_timeout_s: float = 10.0,
     ) -> None:
-        check_seconds("connect_timeout_s", connect_timeout_s, allows_zero=False)
-        check_seconds("lock_timeout_s", lock_timeout_s, allows_zero=False)
-        self._database = PostgresDatabase(
+        self._database = database = PostgresDatabase(
             url,
             schema=schema,
             mode=Mode.parse(mode),
             clock=clock if clock is not None else SystemClock(),
-            lock_timeout_s=lock_timeout_s,
+            lock_timeout_s=check_seconds("lock_timeout_s", lock_timeout_s, allows_zero=False),
             connect_timeout_s=check_seconds(
                 "connect_timeout_s", connect_timeout_s, allows_zero=False
             ),
         )
-        self.check_open: Final = self._database.state.check
-        self._topics = PostgresTopics(self._database)
-        self._watches = PostgresWatches(self._database)
+        self.id: Final = database.log_id
+        self.mode: Final = database.mode
+        self.url: Final = database.url
+        self.capabilities: Final = database.capabilities
+        self.check_open: Final = database.state.check
+        self._topics = PostgresTopics(database)
+        self._watches = PostgresWatches(database)
         #: Topics as of their last lookup.
         self._known: dict[UUID, PostgresTopic] = {}
-        self._lanes = PostgresLanes(self._database, self._watches.notify_written)
-        self._outbox = PostgresOutbox(self._database, self._watches.notify_written)
+        self._lanes = PostgresLanes(database, self._watches.notify_written)
+        self._outbox = PostgresOutbox(database, self._watches.notify_written)
         self.transaction: Final = self._outbox.transaction
-        self._claims = PostgresClaims(self._database)
-        self._removal = RecordRemoval(self._database)
+        self._claims = PostgresClaims(database)
+        self._removal = RecordRemoval(database)
         self._is_durable = self.capabilities.durability_max is Durability.DURABLE
-
-    @property
-    def id(self) -> UUID:
-        return self._database.log_id
-
-    @property
-    def mode(self) -> Mode:
-        return self._database.mode
-
-    @property
-    def url(self) -> str:
-        return self._database.url
-
-    @property
-    def capabilities(self) -> Capabilities:
-        return self._database.capabilities
 
     # --- topics ---
 

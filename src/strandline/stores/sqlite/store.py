@@ -103,7 +103,7 @@ class SqliteStore:
         lock_timeout_s: float = 10.0,
         access: str | None = None,
     ) -> None:
-        self._database = Database(
+        self._database = database = Database(
             real_parent(path),
             Mode.parse(mode),
             io if io is not None else SystemIo(),
@@ -111,29 +111,20 @@ class SqliteStore:
             check_lock_timeout(lock_timeout_s),
             access=access,
         )
-        self.check_open: Final = self._database.check_open
-        self._topics = SqliteTopics(self._database.path, self._database.clock)
-        self._marks = DurableMarks(self._database)
-        self._trimming = Trimming(self._database)
-        self._watches = SqliteWatches(self._database, self._marks)
-        self._claims = LockClaims(self._database.io)
+        self.id: Final = database.log_id
+        self.mode: Final = database.mode
+        self.url: Final = f"sqlite:{database.path}"
+        self.check_open: Final = database.check_open
+        self._topics = SqliteTopics(database.path, database.clock)
+        self._marks = DurableMarks(database)
+        self._trimming = Trimming(database)
+        self._watches = SqliteWatches(database, self._marks)
+        self._claims = LockClaims(database.io)
         self._writer = (
             None
             if self.mode is Mode.READ
-            else Writer(self._database, self._marks, self._watches.notify_written)
+            else Writer(database, self._marks, self._watches.notify_written)
         )
-
-    @property
-    def id(self) -> UUID:
-        return self._database.log_id
-
-    @property
-    def mode(self) -> Mode:
-        return self._database.mode
-
-    @property
-    def url(self) -> str:
-        return f"sqlite:{self._database.path}"
 
     # --- topics ---
 
