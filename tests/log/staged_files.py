@@ -1,4 +1,4 @@
-"""Files of events as a room above stages them, for a log to take in."""
+"""Files of events as a room above stages them, for a log to ingest."""
 
 from collections.abc import Sequence
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import strandline as sl
-from strandline.log.staged import take_in
+from strandline.log.staged import ingest
 from strandline.spark.sink import rolling, staging
 from strandline.spark.sink.committing import commit
 from strandline.spark.sink.intents import Intents
@@ -107,12 +107,12 @@ def test_a_commit_that_stops_at_a_file_is_finished(
 ) -> None:
     def stop(*args: object) -> None:
         if when == "after":
-            take_in(*args)  # type: ignore[arg-type]
+            ingest(*args)  # type: ignore[arg-type]
         raise InterruptedError
 
     staged = [sink.task(0, events(range(ROWS))), sink.task(0, events(range(ROWS, 50)), 1)]
     with monkeypatch.context() as patch:
-        patch.setattr(rolling, "take_in", stop)
+        patch.setattr(rolling, "ingest", stop)
         with pytest.raises(InterruptedError):
             sink.commit(0, staged)
     log.append("t", sl.Event("n", {"n": 50}))

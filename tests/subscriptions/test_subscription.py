@@ -278,7 +278,7 @@ def test_a_trim_that_overtakes_a_reader_is_an_error_with_a_way_on(steered: Steer
     assert places(drain(subscription)) == [(0, 8), (0, 9)]
 
 
-def test_a_dropped_topic_is_an_error_at_once_and_can_be_let_go() -> None:
+def test_a_dropped_topic_is_an_error_at_once_and_can_be_removed() -> None:
     clock = FakeClock()
     log = SteeredLog(clock=clock).as_log()
     log.create_topic("orders")

@@ -203,7 +203,7 @@ def test_a_crash_between_the_key_and_the_ack_calls_nothing_twice(clock: FakeCloc
     assert calls.seen == []
 
 
-def test_keys_that_nothing_can_repeat_are_let_go(
+def test_keys_that_nothing_can_repeat_are_removed(
     clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(settling, "_NOTES_BETWEEN_TRIMS", 1)

@@ -75,9 +75,9 @@ def keys_across_partitions() -> None:
     test_handled_keys.test_two_of_one_key_wait_for_each_other_also_across_partitions(FakeClock())
 
 
-def keys_let_go() -> None:
+def keys_removed() -> None:
     with pytest.MonkeyPatch.context() as patch:
-        test_handled_keys.test_keys_that_nothing_can_repeat_are_let_go(FakeClock(), patch)
+        test_handled_keys.test_keys_that_nothing_can_repeat_are_removed(FakeClock(), patch)
 
 
 def a_lagging_partition() -> None:
@@ -204,7 +204,7 @@ BUGS = (
     ),
     bug_in(lanes.KeyLanes, "_is_first", "all", "any", two_lanes),
     bug_in(subjects, "lanes_of", "entry.key is not None", "False", keys_across_partitions),
-    bug_in(KEYS, "trim", "self._log.trim(...)", "pass", keys_let_go),
+    bug_in(KEYS, "trim", "self._log.trim(...)", "pass", keys_removed),
     bug_in(
         settling.Settling,
         "_look_for_horizon",

@@ -31,7 +31,7 @@ def open_store() -> Iterator[OpenStore]:
 
     yield opened
     for store in stores:
-        store.steps.let_go()
+        store.steps.release()
         take_down(store)
 
 

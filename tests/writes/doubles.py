@@ -67,7 +67,7 @@ class Step:
         """Let every call from now on stop half-way."""
         self._is_held = True
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         with self._changed:
             self._is_held = False
             self._changed.notify_all()
@@ -116,9 +116,9 @@ class Steps:
     enter: Step
     leave: Step
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         for field in fields(self):
-            getattr(self, field.name).let_go()
+            getattr(self, field.name).release()
 
 
 def new_steps() -> Steps:

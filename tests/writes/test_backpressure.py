@@ -167,7 +167,7 @@ def test_a_wait_that_times_out_leaves_a_taken_write_alone(open_store: OpenStore)
         receipt.wait(WRITTEN, 0.001)
 
     assert caught.value.write is None
-    store.steps.flush.let_go()
+    store.steps.flush.release()
     assert receipt.wait(WRITTEN, PATIENCE_S) == 0
 
 
@@ -184,7 +184,7 @@ def test_a_wait_that_times_out_while_its_write_is_applied_does_not_hand_it_back(
         receipt.wait(APPLIED, 0.001)
 
     assert caught.value.write is None
-    store.steps.apply.let_go()
+    store.steps.apply.release()
     starter.result()
     assert receipt.epoch(PATIENCE_S) == 1
 
@@ -260,7 +260,7 @@ def test_writes_continue_when_a_slow_flusher_has_caught_up(open_store: OpenStore
     store = backlogged(open_store)
     waiting = Call(lambda: store.channel.write(Put("a", 5), WRITTEN, PATIENCE_S))
 
-    store.steps.flush.let_go()
+    store.steps.flush.release()
 
     assert waiting.result().epoch() == 6
     assert [row.value for row in store.rows] == list(range(6))
@@ -275,7 +275,7 @@ def test_a_stop_can_time_out_behind_a_slow_flusher(open_store: OpenStore) -> Non
     with pytest.raises(ClosedError):
         store.channel.try_write(Put("b", 1))
 
-    store.steps.flush.let_go()
+    store.steps.flush.release()
     store.coordinator.stop(timeout_s=PATIENCE_S)
     assert [row.value for row in store.rows] == list(range(5))
     assert store.flusher.synced == 5

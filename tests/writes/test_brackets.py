@@ -71,7 +71,7 @@ def test_applied_is_written_in_a_bracketed_store(open_store: OpenStore) -> None:
     assert store.coordinator.epoch(APPLIED) == store.coordinator.epoch(WRITTEN) == 0
     assert store.coordinator.view().applied == 0
 
-    store.steps.flush.let_go()
+    store.steps.flush.release()
     receipt = call.result()
     assert receipt.level is WRITTEN
     assert store.coordinator.epoch(APPLIED) == store.coordinator.epoch(WRITTEN) == 1
@@ -88,7 +88,7 @@ def test_outcomes_are_published_after_the_bracket_was_left(open_store: OpenStore
     assert not receipt_call.is_done
     assert store.steps.flush.calls == 1
 
-    store.steps.leave.let_go()
+    store.steps.leave.release()
     assert receipt_call.result().level is WRITTEN
 
 
@@ -190,7 +190,7 @@ def test_a_write_that_was_taken_in_time_may_be_finished_late(open_store: OpenSto
     clock.wait_for_waiters(1)
 
     clock.advance(5)
-    store.steps.flush.let_go()
+    store.steps.flush.release()
 
     assert waiting.result() == 0
     starter.result()
@@ -421,7 +421,7 @@ def test_a_write_that_arrives_during_another_is_taken_next(open_store: OpenStore
     behind = store.channel.write(Put("b", 2))
     waiting = Call(lambda: store.channel.write(Put("c", 3), WRITTEN))
 
-    store.steps.flush.let_go()
+    store.steps.flush.release()
 
     assert first.result().level is WRITTEN
     assert waiting.result().level is WRITTEN
@@ -471,7 +471,7 @@ def test_no_waiter_that_has_left_is_woken_to_sync(open_store: OpenStore) -> None
     clock.wait_for_waiters(1)
     hasty = Call(lambda: store.channel.write(Put("d", 4), DURABLE, 60))
     clock.wait_for_waiters(2)
-    store.steps.enter.let_go()
+    store.steps.enter.release()
     entering.result()
     store.steps.leave.wait_calls(3)
     clock.wait_for_waiters(2)
@@ -479,7 +479,7 @@ def test_no_waiter_that_has_left_is_woken_to_sync(open_store: OpenStore) -> None
     clock.advance(100)
     with pytest.raises(UnavailableError):
         hasty.result()
-    store.steps.sync.let_go()
+    store.steps.sync.release()
 
     assert durable_waiters.result().wait() == 2
     assert syncing.result().wait() == 0

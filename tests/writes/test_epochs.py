@@ -61,7 +61,7 @@ def test_an_epoch_counts_as_applied_only_after_apply_has_returned(open_store: Op
     assert store.coordinator.epoch(APPLIED) == 0
     assert store.coordinator.metrics().applied == 0
 
-    store.steps.apply.let_go()
+    store.steps.apply.release()
     assert call.result().epoch() == 1
     assert store.coordinator.epoch(APPLIED) == 1
 
@@ -267,7 +267,7 @@ def test_a_producer_that_never_rests_does_not_keep_a_drain_for_ever(open_store: 
     store.steps.apply.wait_held()
 
     later = [store.channel.try_write(Put("b", value)) for value in range(20)]
-    store.steps.apply.let_go()
+    store.steps.apply.release()
 
     starter.result()
     assert [receipt.epoch(PATIENCE_S) for receipt in first + later] == list(range(1, 26))

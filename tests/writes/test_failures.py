@@ -35,7 +35,7 @@ def test_a_failure_reaches_every_present_wait(open_store: OpenStore, step: str) 
     (store.steps.flush if step != "freeze" else store.steps.freeze).wait_held()
     flush = store.channel.flush(durable=True)
 
-    store.steps.let_go()
+    store.steps.release()
 
     errors = [call.error() for call in calls]
     with pytest.raises(FailedError) as caught:
@@ -225,7 +225,7 @@ def test_the_first_cause_stays(open_store: OpenStore) -> None:
         store.channel.write(Put("a", 3), WRITTEN, PATIENCE_S)
 
     store.steps.sync.fail_next(second)
-    store.steps.sync.let_go()
+    store.steps.sync.release()
 
     syncing.error()
     with pytest.raises(FailedError) as caught:
@@ -269,7 +269,7 @@ def test_a_failed_sync_keeps_the_next_delta_from_being_written(open_store: OpenS
     with pytest.raises(FailedError):
         first.wait(DURABLE, PATIENCE_S)
 
-    store.steps.flush.let_go()
+    store.steps.flush.release()
 
     flushing.thread.join(PATIENCE_S)
     assert [event.epochs for event in store.events] == [range(1, 2), range(2, 3)]

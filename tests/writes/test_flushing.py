@@ -259,7 +259,7 @@ def test_epochs_rise_while_a_flush_runs(open_store: OpenStore) -> None:
 
     during = [store.channel.write(Put(key, 2)) for key in "bc"]
     epochs = [receipt.epoch(PATIENCE_S) for receipt in during]
-    store.steps.flush.let_go()
+    store.steps.flush.release()
     during[-1].wait(WRITTEN, PATIENCE_S)
 
     assert epochs == [2, 3]
@@ -277,7 +277,7 @@ def test_written_is_not_reported_before_the_store_has_it(open_store: OpenStore) 
     assert store.coordinator.epoch(WRITTEN) == 0
     assert not waiting.is_done
 
-    store.steps.flush.let_go()
+    store.steps.flush.release()
     waiting.result()
     assert receipt.level is WRITTEN
 
@@ -292,7 +292,7 @@ def test_durable_is_not_reported_before_the_sync_has_ended(open_store: OpenStore
     assert receipt.level is WRITTEN
     assert store.coordinator.epoch(DURABLE) == 0
 
-    store.steps.sync.let_go()
+    store.steps.sync.release()
     waiting.result()
     assert receipt.level is DURABLE
 
@@ -305,7 +305,7 @@ def test_a_sync_covers_only_what_was_written_when_it_began(open_store: OpenStore
     store.steps.sync.wait_held()
     second = store.channel.write(Put("b", 2), WRITTEN, PATIENCE_S)
 
-    store.steps.sync.let_go()
+    store.steps.sync.release()
     waiting.result()
 
     assert second.level is WRITTEN

@@ -130,7 +130,7 @@ def test_a_fork_in_the_middle_of_work_leaves_the_child_no_lock(
         store.coordinator.stop()
 
     assert in_child(check) == ""
-    held.let_go()
+    held.release()
     assert working.result().level is DURABLE
 
 
@@ -147,7 +147,7 @@ def test_a_write_that_was_being_applied_at_the_fork_raises_in_the_child(
     problem = in_child(lambda: refuses(receipt.wait))
 
     assert problem == ""
-    store.steps.apply.let_go()
+    store.steps.apply.release()
     starter.result()
     assert receipt.epoch(PATIENCE_S) == 1
 

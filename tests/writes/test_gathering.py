@@ -24,10 +24,10 @@ def _after_three_at_once(open_store: OpenStore, clock: FakeClock, took_s: float)
     others = [_write(store, key) for key in ("a", "b", "c")]
     clock.wait_for_waiters(3)
     store.steps.enter.hold()
-    store.steps.flush.let_go()
+    store.steps.flush.release()
     store.steps.enter.wait_held()
     clock.advance(took_s)
-    store.steps.enter.let_go()
+    store.steps.enter.release()
     for call in (first, *others):
         call.result()
     assert _sizes(store) == [1, 3]

@@ -29,7 +29,7 @@ def test_sixteen_producers_share_their_syncs(open_store: OpenStore) -> None:
         for n in range(1, 16)
     ]
     wait_until_written(store, 16)
-    store.steps.sync.let_go()
+    store.steps.sync.release()
 
     assert sorted(call.result().epoch() for call in (first, *others)) == list(range(1, 17))
     assert store.steps.sync.calls == 2
@@ -44,7 +44,7 @@ def test_producers_share_their_flushes(open_store: OpenStore) -> None:
     calls += [Call(lambda: store.channel.write(Put("k", 2), WRITTEN)) for _ in range(8)]
     store.steps.apply.wait_calls(9)
 
-    store.steps.flush.let_go()
+    store.steps.flush.release()
 
     assert sorted(call.result().epoch() for call in calls) == list(range(1, 10))
     assert len(store.events) <= 3
@@ -58,7 +58,7 @@ def test_a_write_that_met_a_busy_drain_is_taken_by_its_waiter(open_store: OpenSt
     second = store.channel.write(Put("a", 2))
     waiting = Call(lambda: second.epoch(PATIENCE_S))
 
-    store.steps.apply.let_go()
+    store.steps.apply.release()
 
     assert first.result().epoch() == 1
     assert waiting.result() == 2
@@ -73,7 +73,7 @@ def test_a_write_that_met_a_busy_drain_is_taken_though_no_caller_waits(
     store.steps.apply.wait_held()
 
     store.channel.try_write(Put("a", 2))
-    store.steps.apply.let_go()
+    store.steps.apply.release()
 
     first.result()
     store.steps.apply.wait_calls(2)
@@ -105,7 +105,7 @@ def test_a_write_that_met_any_holder_of_the_delta_is_taken_afterwards(
     step.wait_held()
 
     store.channel.try_write(Put("b", 2))
-    step.let_go()
+    step.release()
 
     holder.result()
     store.steps.apply.wait_calls(applied + 1)
@@ -120,7 +120,7 @@ def test_a_write_that_met_the_interval_is_taken_afterwards(open_store: OpenStore
     store.steps.freeze.wait_held()
 
     store.channel.try_write(Put("b", 2))
-    store.steps.freeze.let_go()
+    store.steps.freeze.release()
 
     interval.result()
     store.steps.apply.wait_calls(2)
@@ -135,7 +135,7 @@ def test_a_flusher_that_releases_leadership_wakes_the_next(open_store: OpenStore
     others = [Call(lambda: store.channel.write(Put("b", 2), WRITTEN)) for _ in range(3)]
     clock.wait_for_waiters(3)
 
-    store.steps.flush.let_go()
+    store.steps.flush.release()
 
     assert [call.result().level for call in (first, *others)] == [WRITTEN] * 4
 
@@ -153,7 +153,7 @@ def test_a_waiter_that_gives_up_leaves_the_work_to_another(open_store: OpenStore
 
     clock.advance(1.0)
     error = hasty.error()
-    store.steps.flush.let_go()
+    store.steps.flush.release()
 
     assert isinstance(error, UnavailableError)
     assert error.write is None
@@ -197,10 +197,10 @@ def test_a_waiter_that_is_woken_to_work_and_is_late_wakes_another(open_store: Op
     durable_waiters = Call(lambda: receipts[1].wait(WRITTEN))
     clock.wait_for_waiters(1)
 
-    store.steps.flush.let_go()
+    store.steps.flush.release()
     first.result()
     clock.advance(1.0)
-    clock.asks.let_go()
+    clock.asks.release()
 
     assert isinstance(hasty.error(), UnavailableError)
     assert durable_waiters.result() == 2
@@ -221,14 +221,14 @@ def test_a_write_does_not_overtake_one_that_was_not_taken_yet(open_store: OpenSt
     clock.asks.hold()
     woken = Call(wait_slowly)
     clock.asks.wait_held()
-    store.steps.apply.let_go()
+    store.steps.apply.release()
     first.result()
 
     third = Call(lambda: store.channel.write(Put("a", 3))).result()
 
     assert third.epoch() == 3
     assert queued.epoch() == 2
-    clock.asks.let_go()
+    clock.asks.release()
     woken.result()
 
 
@@ -262,10 +262,10 @@ def test_a_durable_flush_behind_a_running_sync_is_not_lost(open_store: OpenStore
 
     # The sync ends, and stands still between waking the others and letting go.
     loop.wakes.hold()
-    store.steps.sync.let_go()
+    store.steps.sync.release()
     loop.wakes.wait_held()
     clock.wait_for_waiters(2)
-    loop.wakes.let_go()
+    loop.wakes.release()
 
     syncing.result()
     waiting.result()
@@ -305,7 +305,7 @@ def test_a_background_flush_does_not_wait_behind_a_slow_sync(open_store: OpenSto
 
     assert threading.current_thread() not in store.steps.flush.threads
     assert store.coordinator.epoch(DURABLE) == 0
-    store.steps.sync.let_go()
+    store.steps.sync.release()
 
 
 def wait_until_written(store: Store, epoch: int) -> None:

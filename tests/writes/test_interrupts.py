@@ -112,7 +112,7 @@ def test_an_interrupted_flush_or_sync_reaches_the_others_as_a_failure(
     others += [Call(lambda: asyncio.run(awaited(store))) for _ in range(2)]
     store.steps.apply.wait_calls(6)
 
-    held.let_go()
+    held.release()
 
     assert working.error() is interrupt
     for error in (other.error() for other in others):

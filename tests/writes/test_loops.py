@@ -73,7 +73,7 @@ def test_no_wait_blocks_the_loop(open_store: OpenStore, step: str) -> None:
             for value in range(3):
                 store.channel.try_write(Put("b", value))
             seen.append("quick")
-            held.let_go()
+            held.release()
 
         async with asyncio.timeout(PATIENCE_S), asyncio.TaskGroup() as tasks:
             tasks.create_task(slow())
@@ -93,7 +93,7 @@ def test_a_write_on_a_loop_does_not_wait_for_a_drain_elsewhere(open_store: OpenS
     async def main() -> int:
         async with asyncio.timeout(PATIENCE_S):
             receipt = await store.channel.write_on_loop(Put("b", 2))
-            store.steps.apply.let_go()
+            store.steps.apply.release()
             await receipt
             return receipt.epoch()
 
@@ -158,7 +158,7 @@ def test_several_loops_await_one_receipt(open_store: OpenStore) -> None:
     thread = Call(lambda: receipt.wait(DURABLE, PATIENCE_S))
     store.steps.flush.wait_held()
 
-    store.steps.flush.let_go()
+    store.steps.flush.release()
 
     assert [call.result() for call in (*loops, thread)] == [0] * 5
     assert store.steps.flush.calls == 1
@@ -219,7 +219,7 @@ def test_cancelling_a_wait_for_a_sync_does_not_cancel_the_sync(open_store: OpenS
             await waiting
 
     asyncio.run(main())
-    store.steps.sync.let_go()
+    store.steps.sync.release()
 
     receipt.wait(DURABLE, PATIENCE_S)
     assert store.steps.sync.calls == 1
@@ -245,7 +245,7 @@ def test_an_awaited_timeout_leaves_a_taken_write_alone(open_store: OpenStore) ->
         asyncio.run(receipt.wait_on_loop(WRITTEN, timeout_s=0.001))
 
     assert caught.value.write is None
-    store.steps.flush.let_go()
+    store.steps.flush.release()
     assert receipt.wait(WRITTEN, PATIENCE_S) == 0
 
 
@@ -304,7 +304,7 @@ def test_many_coroutines_share_their_syncs(open_store: OpenStore) -> None:
                 tasks.create_task(durable(store, value))
             await asyncio.sleep(0)
             await asyncio.to_thread(store.channel.flush().wait, WRITTEN, PATIENCE_S)
-            store.steps.sync.let_go()
+            store.steps.sync.release()
 
     asyncio.run(main())
 
@@ -331,7 +331,7 @@ def test_what_many_coroutines_hand_over_shares_a_bracket_and_a_sync(open_store: 
             handing += [tasks.create_task(handed_over(value)) for value in range(1, 16)]
             await asyncio.sleep(0)
             assert store.channel.depth == 15
-            store.steps.sync.let_go()
+            store.steps.sync.release()
         return [task.result() for task in handing]
 
     assert asyncio.run(main()) == list(range(16))
@@ -351,7 +351,7 @@ def test_a_failed_sync_is_raised_by_all_that_handed_over(open_store: OpenStore) 
             *(each.wait_on_loop(DURABLE) for each in receipts), return_exceptions=True
         )
         await until_held(store.steps.sync)
-        store.steps.sync.let_go()
+        store.steps.sync.release()
         async with asyncio.timeout(PATIENCE_S):
             return list(await waits)
 
@@ -369,7 +369,7 @@ def test_a_coroutine_that_gives_up_does_not_keep_the_others_waiting(open_store: 
         waiting[0].cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting[0]
-        store.steps.sync.let_go()
+        store.steps.sync.release()
         async with asyncio.timeout(PATIENCE_S):
             return await waiting[1]
 
@@ -492,5 +492,5 @@ def test_an_awaited_write_is_handed_back_while_another_thread_is_busy(
         asyncio.run(main())
 
     assert caught.value.write == Put("b", 2)
-    store.steps.apply.let_go()
+    store.steps.apply.release()
     assert busy.result().epoch() == 1

@@ -79,10 +79,10 @@ def test_time_in_flush_and_sync_adds_up(open_store: OpenStore) -> None:
         call = Call(lambda: store.channel.write(Put("a", 1), DURABLE))
         store.steps.flush.wait_held()
         clock.advance(seconds)
-        store.steps.flush.let_go()
+        store.steps.flush.release()
         store.steps.sync.wait_held()
         clock.advance(2 * seconds)
-        store.steps.sync.let_go()
+        store.steps.sync.release()
         call.result()
 
     metrics = store.coordinator.metrics()
@@ -102,7 +102,7 @@ def test_metrics_can_be_read_while_everything_is_blocked(open_store: OpenStore) 
     reading = Call(store.coordinator.metrics)
 
     assert reading.result().queue_depth == {"main": 1}
-    store.steps.apply.let_go()
+    store.steps.apply.release()
     call.result().wait(APPLIED, PATIENCE_S)
 
 
@@ -130,7 +130,7 @@ def test_what_a_measured_write_waits_for_is_in_its_latency(open_store: OpenStore
     for step, seconds in ((store.steps.apply, 1.0), (store.steps.flush, 2.0)):
         step.wait_held()
         clock.advance(seconds)
-        step.let_go()
+        step.release()
     call.result()
 
     metrics = store.coordinator.metrics()

@@ -58,7 +58,7 @@ def test_pausing_during_a_drain_holds_the_next_write(open_store: OpenStore) -> N
     store.steps.apply.wait_held()
 
     store.channel.pause()
-    store.steps.apply.let_go()
+    store.steps.apply.release()
     starter.result()
 
     assert [receipt.level for receipt in receipts] == [APPLIED, None, None]

@@ -146,7 +146,7 @@ def test_a_pause_during_a_stop_holds_nothing_back(open_store: OpenStore) -> None
     stopping = Call(store.coordinator.stop)
     store.steps.apply.wait_held()
     store.channel.pause()
-    store.steps.apply.let_go()
+    store.steps.apply.release()
     stopping.result()
 
     assert store.rows == [Row("a", 0, 7), Row("b", 1, 7)]
@@ -234,7 +234,7 @@ def test_a_stop_without_a_sync_still_makes_a_durable_flush_durable(
     clock.wait_for_waiters(1)
     assert not stop.is_done
 
-    store.steps.sync.let_go()
+    store.steps.sync.release()
     stop.result()
     assert flush.level is DURABLE
 
@@ -249,7 +249,7 @@ def test_two_stops_at_once_both_wait_for_the_end(open_store: OpenStore) -> None:
     clock.wait_for_waiters(1)
     assert not any(stop.is_done for stop in stops)
 
-    store.steps.sync.let_go()
+    store.steps.sync.release()
 
     for stop in stops:
         stop.result()
@@ -267,7 +267,7 @@ def test_writes_are_refused_while_the_stop_continues(open_store: OpenStore) -> N
         store.channel.write(Put("b", 2))
     assert receipt.level is APPLIED
 
-    store.steps.flush.let_go()
+    store.steps.flush.release()
     stop.result()
     assert store.rows == [Row("a", 0, 1)]
 
@@ -303,7 +303,7 @@ def test_a_stop_that_a_thread_holds_up_can_be_repeated(
 
     assert isinstance(stopping.error(), UnavailableError)
     assert held.calls == 1
-    held.let_go()
+    held.release()
     with contextlib.suppress(ClosedError, UnknownError):
         working.result()
     store.coordinator.stop()

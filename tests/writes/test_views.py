@@ -34,7 +34,7 @@ def views_of_a_flush(store: Store) -> tuple[KeyedView, KeyedView]:
     store.channel.write(Put("b", 43))
     store.channel.flush()
     first = subscriber.recv(PATIENCE_S)
-    store.steps.flush.let_go()
+    store.steps.flush.release()
     second = subscriber.recv(PATIENCE_S)
     assert first.missed == second.missed == 0
     return first.view, second.view
@@ -157,13 +157,13 @@ def test_written_is_not_reported_before_the_view_is_out(open_store: OpenStore) -
     store.channel.flush()
     store.steps.flush.wait_held()
     store.steps.reader.hold()
-    store.steps.flush.let_go()
+    store.steps.flush.release()
     store.steps.reader.wait_held()
 
     assert store.rows == [Row("a", 0, 1)]
     assert receipt.level is APPLIED
 
-    store.steps.reader.let_go()
+    store.steps.reader.release()
     receipt.wait(WRITTEN, PATIENCE_S)
     assert subscriber.recv(0).view.snapshot == (Row("a", 0, 1),)
 
@@ -177,7 +177,7 @@ def test_the_first_view_and_the_position_belong_together(open_store: OpenStore) 
     store.steps.reader.wait_held()
     written = Call(lambda: store.channel.write(Put("b", 2), WRITTEN, PATIENCE_S))
 
-    store.steps.reader.let_go()
+    store.steps.reader.release()
     subscriber = subscribing.result()
     written.result()
 

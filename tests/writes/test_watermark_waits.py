@@ -58,7 +58,7 @@ def test_waiting_for_an_epoch_ends_at_its_deadline(open_store: OpenStore) -> Non
     with pytest.raises(UnavailableError, match="wait again"):
         store.coordinator.wait(1, WRITTEN, timeout_s=0)
 
-    store.steps.flush.let_go()
+    store.steps.flush.release()
     writing.result()
     store.coordinator.wait(1, WRITTEN, timeout_s=0)
 

@@ -14,8 +14,7 @@ from strandline.log.ranges import check_kept, check_not_beyond
 from strandline.log.registering import registered_at
 from strandline.log.store import PartitionState, Store, StoredTopic
 from strandline.log.stored_cursors import CURSORS_PREFIX, StoredConsumer, cursors_key
-from strandline.log.stored_groups import group_among, group_key
-from strandline.log.stored_queues import queue_key
+from strandline.log.stored_groups import group_among, group_key, queue_key
 from strandline.values import (
     ConflictError,
     ConsumerLag,

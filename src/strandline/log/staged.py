@@ -1,6 +1,6 @@
-"""Files of events that a room above has filled, and that a store takes in as they are.
+"""Files of events that a room above has written, and that a store ingests without a copy.
 
-See design 0135. A store that can has the methods of `StagingStore`.
+See design 0135. Stores with this ability implement `StagingStore`.
 """
 
 from collections.abc import Sequence
@@ -38,30 +38,30 @@ class StagedRows(NamedTuple):
 
 
 class StagingStore(Protocol[T_contra]):
-    """What a store has besides that takes in files as they are."""
+    """An optional ability of a store: ingest files without copying their rows."""
 
     def staged_layout(self, topic: T_contra, key: str) -> StagedLayout | None:
-        """Return how a file for this topic is laid out; None if it takes none.
+        """Return how a file for this topic is laid out; None if it cannot be ingested.
 
         All idempotency keys are as long as `key`.
         """
 
-    def take_in(
+    def ingest(
         self, topic: T_contra, partition: int, path: str, rows: Sequence[StagedRows]
     ) -> int | None:
-        """Append the rows of a file by having the file itself; return the offset of the first.
+        """Append the rows of a file by linking the file itself; return the offset of the first.
 
-        All of them or none; durable then. The file stays under its own name, which the caller
-        removes. Nothing of it but the zeros is changed. None, with nothing appended, where that
-        cannot be done, or where one of the keys is known.
+        All of them or none, durably. The file keeps its own name, too, which the caller
+        removes; only its zeros are overwritten. None, with nothing appended, if that cannot
+        be done, or if one of the keys is known.
         """
 
-    def leave(self, topic: T_contra, partition: int, path: str) -> None:
-        """Have nothing of a file whose `take_in` a crash has cut short, before its rows were in."""
+    def discard(self, topic: T_contra, partition: int, path: str) -> None:
+        """Remove what a crash during `ingest` has left of a file that was not appended."""
 
 
 def staged_layout(log: "Log", topic: Topic, key: str) -> StagedLayout | None:
-    """Return how a file for a topic is laid out; None if its store takes in no files."""
+    """Return how a file for a topic is laid out; None if its store ingests no files."""
     find = getattr(log._parts.store, "staged_layout", None)  # noqa: SLF001 - For rooms above.
     found: StagedLayout | None = None
     if find is not None:
@@ -69,12 +69,12 @@ def staged_layout(log: "Log", topic: Topic, key: str) -> StagedLayout | None:
     return found
 
 
-def take_in(
+def ingest(
     log: "Log", topic: Topic, partition: int, path: str, rows: Sequence[StagedRows]
 ) -> int | None:
-    """Append the rows of a staged file as `StagingStore.take_in`, to a topic of no tenant."""
+    """Append the rows of a staged file as `StagingStore.ingest`, to a topic of no tenant."""
     parts, access = log._parts, log._access  # noqa: SLF001 - For rooms above.
-    take = getattr(parts.store, "take_in", None)
+    take = getattr(parts.store, "ingest", None)
     if take is None or parts.broker is not None:
         # An append is what a broker announces.
         return None
@@ -89,8 +89,8 @@ def take_in(
     return start
 
 
-def leave(log: "Log", topic: Topic, partition: int, path: str) -> None:
-    """Have the store keep nothing of a staged file that it has not taken in, as `StagingStore`."""
-    let_go = getattr(log._parts.store, "leave", None)  # noqa: SLF001 - For rooms above.
-    if let_go is not None:
-        let_go(log._access.find_to_append(topic, ()), partition, path)  # noqa: SLF001 - As above.
+def discard(log: "Log", topic: Topic, partition: int, path: str) -> None:
+    """Have the store remove what a crash has left of a staged file, as `StagingStore.discard`."""
+    remove = getattr(log._parts.store, "discard", None)  # noqa: SLF001 - For rooms above.
+    if remove is not None:
+        remove(log._access.find_to_append(topic, ()), partition, path)  # noqa: SLF001 - As above.

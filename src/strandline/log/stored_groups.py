@@ -14,7 +14,8 @@ from msgspec.structs import replace
 
 from strandline.values import CorruptError, Tenant
 
-GROUPS_PREFIX = "groups/"
+GROUPS_PREFIX: Final = "groups/"
+QUEUES_PREFIX: Final = "queues/"
 
 
 class StoredMember(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -133,6 +134,11 @@ encode_group: Final = msgspec.json.encode
 def group_key(tenant: Tenant | None, name: str) -> str:
     """Return the key of a group."""
     return f"{GROUPS_PREFIX}{tenant or ''}/{name}"
+
+
+def queue_key(tenant: Tenant | None, name: str, partition: int) -> str:
+    """Return the key of one partition of a work queue. See design 0096."""
+    return f"{QUEUES_PREFIX}{tenant or ''}/{name}/{partition}"
 
 
 def decode_group(raw: bytes | None, tenant: Tenant | None, name: str) -> StoredGroup:

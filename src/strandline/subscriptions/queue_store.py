@@ -12,7 +12,7 @@ from strandline.log.cursor_moves import CursorMove, ack_each
 from strandline.log.lags import ConsumerCursor
 from strandline.log.store import StoredTopic
 from strandline.log.stored_cursors import stored_cursor, stored_cursors
-from strandline.log.stored_queues import QUEUES_PREFIX, queue_key
+from strandline.log.stored_groups import QUEUES_PREFIX, queue_key
 from strandline.subscriptions.consumer_name import ConsumerName
 from strandline.subscriptions.queue_state import QueueState, cut_to, following, moved_to
 from strandline.values import (

@@ -129,8 +129,8 @@ class TieredStore:
         self.remembered: Final = getattr(hot, "remembered", None)
         self.writers: Final = getattr(hot, "writers", None)
         self.staged_layout: Final = getattr(hot, "staged_layout", None)
-        self.take_in: Final = getattr(hot, "take_in", None)
-        self.leave: Final = getattr(hot, "leave", None)
+        self.ingest: Final = getattr(hot, "ingest", None)
+        self.discard: Final = getattr(hot, "discard", None)
         self.marks: Final = hot.marks
         self.keys: Final = hot.keys
         self.get_key: Final = hot.get_key

@@ -9,7 +9,7 @@ from functools import cache
 from itertools import islice, product
 
 from strandline.log import Log
-from strandline.log.staged import take_in
+from strandline.log.staged import ingest
 from strandline.testing import FakeClock
 from strandline.values import Durability
 from tests.log.staged_files import stage
@@ -43,7 +43,7 @@ SMALL = (
     "reopen",
 )
 #: Every operation, and those of which only sequences of up to two are run, with all others.
-ALL = (*OPERATIONS, "seal", "take_in")
+ALL = (*OPERATIONS, "seal", "ingest")
 MORE = tuple(name for name in ALL if name not in SMALL)
 
 #: What a store to begin with has been through.
@@ -82,7 +82,7 @@ class FileWorkload(LogWorkload):
         if (name := self.topic()) is not None:
             self.log.seal(name)
 
-    def take_in(self) -> None:
+    def ingest(self) -> None:
         """Have a file that was filled beside the log as a segment."""
         if (place := self._place()) is None:
             return
@@ -92,7 +92,7 @@ class FileWorkload(LogWorkload):
         staged = [[event_of(number) for number in group] for group in groups]
         rows = stage(self.log, self.disk, path, name, staged, key=f"staged-{numbers[0]:04}")
         self.note(lambda history: history.before_append(name, partition, numbers, None))
-        start = take_in(self.log, self.log.topic(name), partition, path, rows)
+        start = ingest(self.log, self.log.topic(name), partition, path, rows)
         assert start is not None
         records = [
             SeenRecord(record.offset, number, record.timestamp_us)

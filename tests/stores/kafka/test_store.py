@@ -187,7 +187,7 @@ def test_any_offset_is_found_in_frames_of_any_size(new_url: Callable[[], str]) -
             assert next(iter(log.read("t", 0, offset))).offset == offset
 
 
-def test_trimmed_records_are_let_go_by_the_broker(
+def test_trimmed_records_are_deleted_by_the_broker(
     new_url: Callable[[], str], server: KafkaServer
 ) -> None:
     url = new_url()

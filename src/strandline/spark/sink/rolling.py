@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from strandline.log import EventRows, Log, Value
 from strandline.log.columns import EVENT_SCHEMA
-from strandline.log.staged import StagedRows, leave, take_in
+from strandline.log.staged import StagedRows, discard, ingest
 from strandline.spark.sink.intents import (
     Chunk,
     Intent,
@@ -148,9 +148,9 @@ class _Rolling:
 
     def put_run(self, run: Sequence[int]) -> list[int]:
         """Put these chunks into the log, and return the offset after each."""
-        return self._take_in(run) or [self.put(index) for index in run]
+        return self._ingest(run) or [self.put(index) for index in run]
 
-    def _take_in(self, run: Sequence[int]) -> list[int] | None:
+    def _ingest(self, run: Sequence[int]) -> list[int] | None:
         """Make the file of these chunks a segment of the log; None if nothing was done.
 
         Only if none of them can be in the log: frame heads are written to the file, and
@@ -168,14 +168,14 @@ class _Rolling:
             return None
         if not self._is_sure(chunk):
             # Of a try that was killed, the file may have kept a second name in the log.
-            leave(self._log, topic, chunk.partition, path)
+            discard(self._log, topic, chunk.partition, path)
             return None
         pieces = [self._intent.chunks[index].pieces[0] for index in run]
         rows = [
             StagedRows(each.offset, each.length, each.crc, each.rows, each.size_bytes or 0, key)
             for each, key in zip(pieces, map(self._intent.key, run), strict=True)
         ]
-        start = take_in(self._log, topic, chunk.partition, path, rows)
+        start = ingest(self._log, topic, chunk.partition, path, rows)
         if start is None:
             return None
         ends = [*accumulate((each.rows for each in pieces), initial=start)][1:]

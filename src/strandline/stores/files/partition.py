@@ -162,15 +162,15 @@ class PartitionFiles:
     def close_files(self) -> None:
         """Close every file."""
         with self._lock:
-            self._let_go()
+            self._reset()
 
-    def let_go_of(self, gone: Iterable[StoredSegment]) -> None:
+    def close_segments(self, gone: Iterable[StoredSegment]) -> None:
         """Close segments that were removed: an open file keeps its space."""
         with self._lock:
             for each in gone:
                 self._segments.pop((each.epoch, each.number), None)
 
-    def _let_go(self) -> None:
+    def _reset(self) -> None:
         # Segments and all cached state, too: a restored directory has files of the same names.
         self._tail = self._seen = self._manifest = self.newest = self._partly_read = None
         self._segments.clear()
@@ -229,7 +229,7 @@ class PartitionFiles:
     def _state_of(self, manifest: Manifest, file: OpenFile, tail: Tail) -> State | None:
         """Return the state read from a tail; None if the manifest has to be read again."""
         if tail.fence is not None and tail.fence.epoch == DROPPED:
-            self._let_go()
+            self._reset()
             raise self._dropped()
         if tail.end is None:
             tail = read_tail(self._io, file.fd, self._tail_seed)
@@ -323,7 +323,7 @@ class PartitionFiles:
 
     def _open(self) -> bool:
         """Open the newest manifest and its tail, if any; False if nothing was ever written."""
-        self._let_go()
+        self._reset()
         for _ in range(_TRIES):
             self._manifest = self.place.load_manifest()
             if self._manifest is None:

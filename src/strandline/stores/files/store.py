@@ -15,10 +15,8 @@ from strandline.log.columns import RecordBatches
 from strandline.log.history import History
 from strandline.log.holders import LogHolder
 from strandline.log.identities import IdentityState
-from strandline.log.local_watch import LocalWatch
 from strandline.log.metrics import StoreMetrics
 from strandline.log.ranges import ReadRange, check_range
-from strandline.log.results import TopicName
 from strandline.log.staged import StagedLayout, StagedRows
 from strandline.log.store import (
     AppendRequest,
@@ -40,6 +38,7 @@ from strandline.stores.files.columnar import check_compression
 from strandline.stores.files.dropping import fence_dropped, remove_directory
 from strandline.stores.files.erasing import ErasedFiles, count, erase
 from strandline.stores.files.following import follower, newest
+from strandline.stores.files.ingesting import discard, ingest, layout_of
 from strandline.stores.files.keys import AnswerT, FileKeys
 from strandline.stores.files.lane import Lanes
 from strandline.stores.files.partition import PartitionFiles
@@ -49,7 +48,6 @@ from strandline.stores.files.reading import Reading, Span
 from strandline.stores.files.root import Root
 from strandline.stores.files.sealing import seal
 from strandline.stores.files.syncing import Syncing
-from strandline.stores.files.taking_in import layout_of, leave, take_in
 from strandline.stores.files.topics import FileTopics, TopicEntry
 from strandline.stores.files.trimming import evict, trim
 from strandline.stores.files.watching import FileWatches
@@ -138,6 +136,7 @@ class FileStore:
         self._topics = FileTopics(root)
         self._keys = FileKeys(root, self._topics)
         self._watches = FileWatches(root)
+        self.watch: Final = self._watches.open
         self._lanes = Lanes(settings, self._watches)
         self._claims = LockClaims(root.io)
         if self.mode is Mode.WRITE:
@@ -353,16 +352,16 @@ class FileStore:
         return layout_of(topic.partitions[0].place, self._settings, key)
 
     @translated
-    def take_in(
+    def ingest(
         self, topic: TopicEntry, partition: int, path: str, rows: Sequence[StagedRows]
     ) -> int | None:
         """See StagingStore."""
-        return take_in(self._lanes.lane(topic, partition).store, path, rows)
+        return ingest(self._lanes.lane(topic, partition).store, path, rows)
 
     @translated
-    def leave(self, topic: TopicEntry, partition: int, path: str) -> None:
+    def discard(self, topic: TopicEntry, partition: int, path: str) -> None:
         """See StagingStore."""
-        leave(self._lanes.lane(topic, partition).store, path)
+        discard(self._lanes.lane(topic, partition).store, path)
 
     @translated
     def sync(self, topic: TopicEntry, partition: int) -> None:
@@ -441,9 +440,6 @@ class FileStore:
             raise dropped(place.topic)
         path = os.path.join(self._keys.directory(topic), place.file_name())
         return self._root.reserve.spend(lambda: self._claims.take(path, place))
-
-    def watch(self, find: Callable[[TopicName], TopicEntry], *, durable_only: bool) -> LocalWatch:
-        return self._watches.open(find, durable_only=durable_only)
 
     def metrics(self) -> StoreMetrics:
         return self._watches.metrics()._replace(writes=self._lanes.metrics())

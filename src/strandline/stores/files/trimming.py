@@ -87,4 +87,4 @@ def _unlink(store: PartitionWriter, gone: Sequence[StoredSegment]) -> None:
     for each in gone:
         with contextlib.suppress(FileNotFoundError):
             place.io.unlink(place.segment_path(each))
-    store.files.let_go_of(gone)
+    store.files.close_segments(gone)

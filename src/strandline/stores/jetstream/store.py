@@ -12,16 +12,12 @@ import msgspec
 
 from strandline.clock import Clock, SystemClock
 from strandline.log.chain import Chain
-from strandline.log.claims import ConsumerPlace
 from strandline.log.columns import RecordBatches
 from strandline.log.history import History
 from strandline.log.identities import IdentityState
-from strandline.log.local_watch import LocalWatch
 from strandline.log.loop_thread import LoopOutcome
-from strandline.log.metrics import StoreMetrics
 from strandline.log.ranges import ReadRange, ReadSpan, check_range
 from strandline.log.record_batches import record_batches
-from strandline.log.results import TopicName
 from strandline.log.store import AppendRequest, PartitionState, Trimmed
 from strandline.stores.closing import close_each
 from strandline.stores.engine_lanes import EngineLanes
@@ -29,7 +25,7 @@ from strandline.stores.engine_topic import EngineTopic
 from strandline.stores.frame_following import FrameFollower
 from strandline.stores.frame_marks import frame_history, frame_segments
 from strandline.stores.jetstream.address import SYSTEM_VARIABLE, parse_address
-from strandline.stores.jetstream.claims import JetStreamClaim, JetStreamClaims
+from strandline.stores.jetstream.claims import JetStreamClaims
 from strandline.stores.jetstream.connection import NatsConnection
 from strandline.stores.jetstream.keyed import KeyedStream, SubjectValue
 from strandline.stores.jetstream.lane import JetStreamLane
@@ -116,7 +112,10 @@ class JetStreamStore:
         self._watches = JetStreamWatches(
             self._connection, self._names, self._end_of, self._on_frame
         )
+        self.watch: Final = self._watches.open
+        self.metrics: Final = self._watches.metrics
         self._claims = JetStreamClaims(self._connection, self._keyed, self._names)
+        self.claim: Final = self._claims.take
         self._lanes = EngineLanes(self._new_lane)
 
     # --- topics ---
@@ -302,12 +301,6 @@ class JetStreamStore:
 
     # --- the whole ---
 
-    def claim(self, place: ConsumerPlace) -> JetStreamClaim:
-        return self._claims.take(place)
-
-    def watch(self, find: Callable[[TopicName], EngineTopic], *, durable_only: bool) -> LocalWatch:
-        return self._watches.open(find, durable_only=durable_only)
-
     def beside(self, name: str) -> str | None:
         del name
         return None
@@ -326,9 +319,6 @@ class JetStreamStore:
             count += len(streams)
             if not streams or count >= int(answer["total"]):
                 return total
-
-    def metrics(self) -> StoreMetrics:
-        return self._watches.metrics()
 
     def close(self) -> None:
         if self._connection.state.is_inherited:

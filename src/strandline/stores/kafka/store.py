@@ -10,16 +10,12 @@ import msgspec
 
 from strandline.clock import Clock, SystemClock
 from strandline.log.chain import Chain
-from strandline.log.claims import ConsumerPlace
 from strandline.log.columns import RecordBatches
 from strandline.log.history import History
 from strandline.log.identities import IdentityState
-from strandline.log.local_watch import LocalWatch
 from strandline.log.loop_thread import LoopOutcome
-from strandline.log.metrics import StoreMetrics
 from strandline.log.ranges import ReadRange, ReadSpan, check_range
 from strandline.log.record_batches import record_batches, source_batches
-from strandline.log.results import TopicName
 from strandline.log.sources import check_has_no_holes
 from strandline.log.store import AppendRequest, PartitionState, Trimmed, dropped
 from strandline.stores.closing import close_each
@@ -29,7 +25,7 @@ from strandline.stores.frame_following import FrameFollower
 from strandline.stores.frame_marks import frame_history, frame_segments
 from strandline.stores.kafka.address import parse_address
 from strandline.stores.kafka.changes import KeyCondition, KeyedEntry, KeyPut
-from strandline.stores.kafka.claims import KafkaClaim, KafkaClaims
+from strandline.stores.kafka.claims import KafkaClaims
 from strandline.stores.kafka.clients import KafkaClients
 from strandline.stores.kafka.errors import GoneError
 from strandline.stores.kafka.fetching import MessagePlace
@@ -110,7 +106,10 @@ class KafkaStore:
         self.id: UUID = opened.log_id
         self._is_durable = self.capabilities.durability_max is Durability.DURABLE
         self._watches = KafkaWatches(clients, self._watched_partition, self._end_of)
+        self.watch: Final = self._watches.open
+        self.metrics: Final = self._watches.metrics
         self._claims = KafkaClaims(clients, keyed)
+        self.claim: Final = self._claims.take
         self._executor = ThreadPoolExecutor(_APPENDS_AT_ONCE, "strandline-appends")
         self._lanes = EngineLanes(self._new_lane)
 
@@ -299,12 +298,6 @@ class KafkaStore:
 
     # --- the whole ---
 
-    def claim(self, place: ConsumerPlace) -> KafkaClaim:
-        return self._claims.take(place)
-
-    def watch(self, find: Callable[[TopicName], EngineTopic], *, durable_only: bool) -> LocalWatch:
-        return self._watches.open(find, durable_only=durable_only)
-
     def beside(self, name: str) -> str | None:
         del name
         return None
@@ -317,9 +310,6 @@ class KafkaStore:
                     marks, end = self._partition(topic, number).ends()
                     total += end.bytes_total - marks.bytes_before
         return total
-
-    def metrics(self) -> StoreMetrics:
-        return self._watches.metrics()
 
     def close(self) -> None:
         if self._clients.state.is_inherited:

@@ -7,17 +7,14 @@ from uuid import UUID
 
 from strandline.clock import Clock, SystemClock
 from strandline.log.chain import Chain
-from strandline.log.claims import ConsumerPlace
 from strandline.log.columns import RecordBatches
 from strandline.log.history import History, Piece
 from strandline.log.holders import LogHolder
 from strandline.log.identities import IdentityState
-from strandline.log.local_watch import LocalWatch
 from strandline.log.metrics import StoreMetrics
 from strandline.log.moved import add_identities, check_unused
 from strandline.log.ranges import ReadRange, ReadSpan, check_range
 from strandline.log.record_batches import record_batches
-from strandline.log.results import TopicName
 from strandline.log.selecting_store import RecordBound
 from strandline.log.store import (
     AppendRequest,
@@ -27,7 +24,7 @@ from strandline.log.store import (
     dropped,
 )
 from strandline.stores.closing import close_each
-from strandline.stores.postgres.claims import PostgresClaim, PostgresClaims
+from strandline.stores.postgres.claims import PostgresClaims
 from strandline.stores.postgres.database import (
     Connection,
     PostgresDatabase,
@@ -97,12 +94,14 @@ class PostgresStore:
         self.check_open: Final = database.state.check
         self._topics = PostgresTopics(database)
         self._watches = PostgresWatches(database)
+        self.watch: Final = self._watches.open
         #: Topics as of their last lookup.
         self._known: dict[UUID, PostgresTopic] = {}
         self._lanes = PostgresLanes(database, self._watches.notify_written)
         self._outbox = PostgresOutbox(database, self._watches.notify_written)
         self.transaction: Final = self._outbox.transaction
         self._claims = PostgresClaims(database)
+        self.claim: Final = self._claims.take
         self._removal = RecordRemoval(database)
         self._is_durable = self.capabilities.durability_max is Durability.DURABLE
 
@@ -390,14 +389,6 @@ class PostgresStore:
         return removed == 1
 
     # --- the whole ---
-
-    def claim(self, place: ConsumerPlace) -> PostgresClaim:
-        return self._claims.take(place)
-
-    def watch(
-        self, find: Callable[[TopicName], PostgresTopic], *, durable_only: bool
-    ) -> LocalWatch:
-        return self._watches.open(find, durable_only=durable_only)
 
     def writers(self) -> Sequence[LogHolder]:
         """Return the processes that have sessions with this log."""

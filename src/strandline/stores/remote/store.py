@@ -6,14 +6,10 @@ from uuid import UUID
 
 from strandline.clock import Clock, SystemClock
 from strandline.log import wire
-from strandline.log.claims import ConsumerPlace
 from strandline.log.columns import RecordBatches
 from strandline.log.history import History
-from strandline.log.local_watch import LocalWatch
-from strandline.log.metrics import StoreMetrics
 from strandline.log.ranges import ReadRange
 from strandline.log.record_batches import record_batches
-from strandline.log.results import TopicName
 from strandline.log.selecting_store import PredicateText, ScanText, SelectedPage
 from strandline.log.store import (
     AppendRequest,
@@ -25,7 +21,7 @@ from strandline.log.store import (
 )
 from strandline.stores.closing import close_each
 from strandline.stores.remote.appending import RemoteAppends, RemoteOutcome
-from strandline.stores.remote.claims import RemoteClaim, RemoteLeases
+from strandline.stores.remote.claims import RemoteLeases
 from strandline.stores.remote.connection import RemoteConnection
 from strandline.stores.remote.evaluating import RemoteEvaluation
 from strandline.stores.remote.reading import RemoteReads
@@ -106,7 +102,10 @@ class RemoteStore:
         self.check_open: Final = self._connection.state.check
         self._appends = RemoteAppends(self._connection, found.body_bytes_max)
         self._watches = RemoteWatches(self._connection, self._end)
+        self.watch: Final = self._watches.open
+        self.metrics: Final = self._watches.metrics
         self._leases = RemoteLeases(self._connection)
+        self.claim: Final = self._leases.take
         self._evaluation = RemoteEvaluation(self._connection)
 
     # --- topics ---
@@ -281,12 +280,6 @@ class RemoteStore:
 
     # --- the whole ---
 
-    def claim(self, place: ConsumerPlace) -> RemoteClaim:
-        return self._leases.take(place)
-
-    def watch(self, find: Callable[[TopicName], RemoteTopic], *, durable_only: bool) -> LocalWatch:
-        return self._watches.open(find, durable_only=durable_only)
-
     def _end(self, place: TopicEnd) -> int | None:
         call = wire.PartitionCall(place.topic.id, place.partition)
         try:
@@ -301,9 +294,6 @@ class RemoteStore:
 
     def size_bytes(self) -> int:
         return self._connection.call("size", wire.DoneReturn(), wire.NumberReturn).number
-
-    def metrics(self) -> StoreMetrics:
-        return self._watches.metrics()
 
     def close(self) -> None:
         if self._connection.state.is_inherited or self._connection.state.is_closed:

@@ -1,11 +1,12 @@
 """A log's bytes in one SQLite file. See design 0020."""
 
 import contextlib
+import functools
 import os
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Final
+from typing import Concatenate, Final, ParamSpec, TypeVar
 from uuid import UUID
 
 from strandline.clock import Clock, SystemClock
@@ -16,12 +17,10 @@ from strandline.log.columns import RecordBatches
 from strandline.log.history import History
 from strandline.log.holders import LogHolder
 from strandline.log.identities import IdentityState
-from strandline.log.local_watch import LocalWatch
 from strandline.log.metrics import StoreMetrics
 from strandline.log.moved import add_identities, check_unused
 from strandline.log.ranges import ReadRange, check_range
 from strandline.log.record_batches import record_batches
-from strandline.log.results import TopicName
 from strandline.log.store import (
     AppendRequest,
     Capabilities,
@@ -54,7 +53,6 @@ from strandline.stores.sqlite.partition_row import (
 from strandline.stores.sqlite.proving import Proving
 from strandline.stores.sqlite.records import Records, RowSpan
 from strandline.stores.sqlite.schema import BUSY_S, translated
-from strandline.stores.sqlite.spending import spending
 from strandline.stores.sqlite.topics import SqliteTopic, SqliteTopics
 from strandline.stores.sqlite.trimming import Trimming
 from strandline.stores.sqlite.watching import SqliteWatches
@@ -74,6 +72,21 @@ from strandline.values import (
     UnavailableError,
 )
 from strandline.values.arguments import check_lock_timeout
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def _on_full_disk(
+    call: Callable[Concatenate["SqliteStore", P], R],
+) -> Callable[Concatenate["SqliteStore", P], R]:
+    """Repeat a method that failed on a full disk and changed nothing, using the reserve."""
+
+    @functools.wraps(call)
+    def repeated(self: "SqliteStore", /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self._database.reserve.spend(lambda: call(self, *args, **kwargs))
+
+    return repeated
 
 
 class SqliteStore:
@@ -119,6 +132,7 @@ class SqliteStore:
         self._marks = DurableMarks(database)
         self._trimming = Trimming(database)
         self._watches = SqliteWatches(database, self._marks)
+        self.watch: Final = self._watches.open
         self._claims = LockClaims(database.io)
         self._writer = (
             None
@@ -176,7 +190,7 @@ class SqliteStore:
             self._topics.change_settings(connection, present, settings)
             return settings
 
-    @spending
+    @_on_full_disk
     def drop_topic(self, topic: SqliteTopic) -> None:
         with self._database.locked(), self._database.changing() as connection:
             self._topics.drop(connection, topic)
@@ -265,7 +279,7 @@ class SqliteStore:
             )
         ]
 
-    @spending
+    @_on_full_disk
     def trim(self, topic: SqliteTopic, partition: int, low: int) -> Trimmed:
         records = Records(self._database, topic, partition)
         with self._database.locked(), self._database.changing() as connection:
@@ -306,7 +320,7 @@ class SqliteStore:
         # Also if nothing was left to erase: a crash may have prevented it earlier.
         return Erased(erased, self._empty_wal(BUSY_S))
 
-    @spending
+    @_on_full_disk
     def evict(self, topic: SqliteTopic, partition: int, before: int) -> Offset:
         records = Records(self._database, topic, partition)
         with self._database.locked(), self._database.changing() as connection:
@@ -366,7 +380,7 @@ class SqliteStore:
             connection.execute("BEGIN")
             return get_key(connection, self._database.path, topic, key)
 
-    @spending
+    @_on_full_disk
     def put_key(self, topic: SqliteTopic, key: str, value: bytes, expected: bytes | None) -> bool:
         path = self._database.path
         self._writing.check()
@@ -380,7 +394,7 @@ class SqliteStore:
         self._writing.sync()
         return True
 
-    @spending
+    @_on_full_disk
     def remove_key(self, topic: SqliteTopic, key: str) -> bool:
         self._writing.check()
         with self._database.locked(), self._database.changing() as connection:
@@ -390,7 +404,7 @@ class SqliteStore:
 
     # --- the whole ---
 
-    @spending
+    @_on_full_disk
     def claim(self, place: ConsumerPlace) -> LockClaim:
         io, directory = self._database.io, f"{self._database.path}-strandline.claims"
         try:
@@ -399,9 +413,6 @@ class SqliteStore:
             return self._claims.take(os.path.join(directory, place.file_name()), place)
         except OSError as error:
             raise unavailable(error, directory) from error
-
-    def watch(self, find: Callable[[TopicName], SqliteTopic], *, durable_only: bool) -> LocalWatch:
-        return self._watches.open(find, durable_only=durable_only)
 
     def metrics(self) -> StoreMetrics:
         watches = self._watches.metrics()

@@ -11,7 +11,7 @@ import pytest
 
 from strandline.io import SystemIo
 from strandline.log import Log
-from strandline.log.staged import StagedRows, leave, staged_layout, take_in
+from strandline.log.staged import StagedRows, discard, ingest, staged_layout
 from strandline.stores.files.joined_crc import joined_crc
 from strandline.testing.faulty_io import FaultyIo, OperationKind
 from strandline.values import Event, StrandlineError, ValueKind
@@ -63,7 +63,7 @@ def test_the_rows_of_a_file_are_appended_by_having_the_file(
         log.append_many(TOPIC, events(range(before)))
         rows = fill(log, staged)
 
-        start = take_in(log, log.topic(TOPIC), 0, staged, rows)
+        start = ingest(log, log.topic(TOPIC), 0, staged, rows)
         log.append_many(TOPIC, events([99]))
 
         assert start == before
@@ -76,7 +76,7 @@ def test_the_rows_of_a_file_are_appended_by_having_the_file(
 def test_what_was_taken_in_is_durable_and_stays(path: str, staged: str) -> None:
     with file_log(path) as log:
         log.create_topic(TOPIC)
-        take_in(log, log.topic(TOPIC), 0, staged, fill(log, staged))
+        ingest(log, log.topic(TOPIC), 0, staged, fill(log, staged))
         assert log.marks(TOPIC, 0).durable == 5
     os.unlink(staged)
 
@@ -95,7 +95,7 @@ def test_other_writers_and_readers_continue(path: str, staged: str) -> None:
         assert numbers(reader) == [0, 1]
         rows = fill(log, staged)
 
-        take_in(log, log.topic(TOPIC), 0, staged, rows)
+        ingest(log, log.topic(TOPIC), 0, staged, rows)
 
         assert numbers(reader) == [0, 1, 10, 11, 12, 13, 14]
         other.append_many(TOPIC, events([2]))
@@ -113,7 +113,7 @@ def test_a_watch_reports_what_was_taken_in(path: str, staged: str) -> None:
         for watch in watches:
             watch.add(TOPIC, 0, 1)
 
-        take_in(log, log.topic(TOPIC), 0, staged, fill(log, staged))
+        ingest(log, log.topic(TOPIC), 0, staged, fill(log, staged))
 
         for watch in watches:
             assert [hint.partition for hint in watch.wait(30)] == [0]
@@ -124,9 +124,9 @@ def test_each_group_has_an_identity(path: str, staged: str) -> None:
     with file_log(path) as log:
         log.create_topic(TOPIC)
         rows = fill(log, staged)
-        take_in(log, log.topic(TOPIC), 0, staged, rows)
+        ingest(log, log.topic(TOPIC), 0, staged, rows)
 
-        assert take_in(log, log.topic(TOPIC), 0, staged, rows) is None
+        assert ingest(log, log.topic(TOPIC), 0, staged, rows) is None
         again = log.append_many(TOPIC, events([13, 14]), idempotency_key="key-1")
 
         assert [receipt.offset for receipt in again] == [3, 4]
@@ -145,7 +145,7 @@ def test_where_files_have_one_name_nothing_is_taken_in(path: str, staged: str, c
         rows = fill(log, staged)
         io.fail(1, code, kinds=LINKS)
 
-        assert take_in(log, log.topic(TOPIC), 0, staged, rows) is None
+        assert ingest(log, log.topic(TOPIC), 0, staged, rows) is None
         log.append_many(TOPIC, events([1]))
 
         assert numbers(log) == [1]
@@ -163,10 +163,10 @@ def test_a_name_that_a_crash_has_left_is_removed_and_that_of_a_segment_stays(
         # As a kill does between the link and the manifest.
         os.link(staged, Path(last.location).with_name("0000000000-0000000009.segment"))
 
-        leave(log, log.topic(TOPIC), 0, staged)
+        discard(log, log.topic(TOPIC), 0, staged)
         assert os.stat(staged).st_nlink == 1
-        take_in(log, log.topic(TOPIC), 0, staged, rows)
-        leave(log, log.topic(TOPIC), 0, staged)
+        ingest(log, log.topic(TOPIC), 0, staged, rows)
+        discard(log, log.topic(TOPIC), 0, staged)
 
         assert os.stat(staged).st_nlink == 2
         assert numbers(log) == [0, 10, 11, 12, 13, 14]
@@ -178,7 +178,7 @@ def test_a_file_that_is_not_as_described_is_not_taken_in(path: str, staged: str)
         rows = fill(log, staged)
 
         for wrong in (rows[:1], rows[1:], rows[::-1]):
-            assert take_in(log, log.topic(TOPIC), 0, staged, wrong) is None
+            assert ingest(log, log.topic(TOPIC), 0, staged, wrong) is None
 
         assert numbers(log) == []
 
@@ -187,12 +187,12 @@ def test_a_log_with_a_tier_takes_in_files_as_well(path: str, staged: str) -> Non
     with tiered_log("file", path) as log:
         log.create_topic(TOPIC)
 
-        take_in(log, log.topic(TOPIC), 0, staged, fill(log, staged))
+        ingest(log, log.topic(TOPIC), 0, staged, fill(log, staged))
 
         assert numbers(log) == [10, 11, 12, 13, 14]
 
 
-def test_topics_whose_frames_need_the_rows_take_in_no_file(path: str) -> None:
+def test_topics_whose_frames_need_the_rows_ingest_no_file(path: str) -> None:
     with file_log(path) as log:
         proved = log.create_topic("proved", proof=True)
         raw = log.create_topic("raw", value_kind=ValueKind.BYTES)
@@ -217,7 +217,7 @@ def test_where_any_call_fails_all_is_there_or_nothing(tmp_path: Path, before: in
             rows = fill(log, staged)
             fault = io.fail(nth, errno.EIO, kinds=CHANGES)
             try:
-                take_in(log, log.topic(TOPIC), 0, staged, rows)
+                ingest(log, log.topic(TOPIC), 0, staged, rows)
             except (OSError, StrandlineError):
                 assert fault.fired
             io.clear_faults()

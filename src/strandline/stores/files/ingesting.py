@@ -1,4 +1,4 @@
-"""A file that a room above has filled becomes a sealed segment, without a copy of its rows.
+"""A file that a room above has written becomes a sealed segment, without copying its rows.
 
 It has an Arrow message for each frame, and zeros where the segment's header and the heads of
 frames go. See design 0135.
@@ -41,7 +41,7 @@ _CANNOT_LINK: Final = {errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP,
 
 
 def layout_of(place: Place, settings: WritingSettings, key: str) -> StagedLayout | None:
-    """Return how a file for a partition is laid out; None if it takes none.
+    """Return how a file for a partition is laid out; None if it cannot be ingested.
 
     A proof and a compression need the rows themselves.
     """
@@ -50,8 +50,8 @@ def layout_of(place: Place, settings: WritingSettings, key: str) -> StagedLayout
     return StagedLayout(FRAMES_AT, HEADER_BYTES + len(_terms(key)))
 
 
-def take_in(store: PartitionWriter, path: str, rows: Sequence[StagedRows]) -> int | None:
-    """Have a file as the last segment but one; see StagingStore."""
+def ingest(store: PartitionWriter, path: str, rows: Sequence[StagedRows]) -> int | None:
+    """Make a file the last segment but one; see StagingStore."""
     place, io = store.place, store.place.io
     with failing(store.files), store.held():
         store.roll()
@@ -94,7 +94,7 @@ def _remove_unnamed(place: Place, taken: StoredSegment) -> None:
             place.io.unlink(place.segment_path(taken))
 
 
-def leave(store: PartitionWriter, path: str) -> None:
+def discard(store: PartitionWriter, path: str) -> None:
     """Remove every name of a file in the folder of segments that is no segment's."""
     place, io = store.place, store.place.io
     directory = place.path(SEGMENTS)
