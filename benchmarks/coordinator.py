@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from benchmarks.entry import Contender, Entry, now
-from benchmarks.events import Sample, made_anew, samples
+from benchmarks.events import Sample, made_again, samples
 from strandline.values import Durability
 from strandline.writes import Channel, Coordinator, Settings
 
@@ -107,7 +107,7 @@ def _single_ours(events: Events, bracket: FreeBracket | None = None) -> float:
     with new_coordinator(NullFlusher(), bracket) as coordinator:
         write, level = coordinator.channel("events").write, Durability.WRITTEN
         elapsed_s = 0.0
-        for batch in made_anew(events, BATCHES):
+        for batch in made_again(events, BATCHES):
             started = now()
             for event in batch:
                 write(event, level)
@@ -121,7 +121,7 @@ def _single_raw(events: Events, path: Path) -> float:
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND)
     try:
         elapsed_s = 0.0
-        for batch in made_anew(events, BATCHES):
+        for batch in made_again(events, BATCHES):
             started = now()
             for event in batch:
                 write(fd, encode(event))

@@ -36,7 +36,7 @@ def samples(count: int, seed: int = SEED) -> list[Sample]:
     return list(islice(_stream(Random(seed)), count))
 
 
-def made_anew(events: list[Sample], times: int) -> Iterator[list[Sample]]:
+def made_again(events: list[Sample], times: int) -> Iterator[list[Sample]]:
     """Yield the same events `times` times, as new objects each time.
 
     A program writes an event that it has just created, and writes it once. The events of one

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from benchmarks.crew import crew
 from benchmarks.entry import now
-from benchmarks.events import Sample, made_anew, samples
+from benchmarks.events import Sample, made_again, samples
 from benchmarks.stores.store import AsyncOpening, AsyncStore, Opening, Store
 from strandline.values import Durability
 
@@ -48,7 +48,7 @@ def opened(opening: Opening, scratch: Path, durability: Durability) -> Iterator[
 def pieces(events: int, piece: int = PIECE) -> Iterator[list[Sample]]:
     """Yield at least `events` events that were just created."""
     piece = min(events, piece)
-    yield from made_anew(samples(piece), -(-events // piece))
+    yield from made_again(samples(piece), -(-events // piece))
 
 
 def single_rate(opening: Opening, scratch: Path, durability: Durability, events: int) -> float:
@@ -113,7 +113,7 @@ def threads_rate(
             store.append(sample)
 
     with opened(opening, scratch, durability) as store, ThreadPoolExecutor(threads) as pool:
-        producers = [pool.submit(produce, made) for made in made_anew(samples(each), threads)]
+        producers = [pool.submit(produce, made) for made in made_again(samples(each), threads)]
         gate.wait()
         started = now()
         for producer in producers:
@@ -134,7 +134,7 @@ async def _tasks_rate(store: AsyncStore, tasks: int, each: int) -> float:
         for sample in events:
             await store.append(sample)
 
-    made = list(made_anew(samples(each), tasks))
+    made = list(made_again(samples(each), tasks))
     await store.append(samples(1)[0])
     started = now()
     async with asyncio.TaskGroup() as group:

@@ -1,4 +1,4 @@
-"""Logs over a store of each kind, for tests that choose more than a URL can say."""
+"""Logs over a store of each kind, for tests with options that no URL has."""
 
 import contextlib
 from collections.abc import Callable, Iterator

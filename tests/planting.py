@@ -1,4 +1,4 @@
-"""Bugs to plant in our own code, in order to see that a checker catches them.
+"""Bugs to plant in our own code, to show that a checker catches them.
 
 A bug names a function by where it is kept, and in it a piece of syntax by its role: a call,
 a condition, a statement. It is found by its shape and not by its text, so that it survives

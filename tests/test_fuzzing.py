@@ -1,4 +1,4 @@
-"""Decoders read what they are given, or refuse it with an error of ours."""
+"""Decoders decode their input, or raise one of our errors."""
 
 import random
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What notebooks show: small tables, with nothing in them that a browser would obey."""
+"""What notebooks show: small tables, with escaped content."""
 
 import contextlib
 import signal

@@ -1,4 +1,4 @@
-"""Bugs are planted where their patterns say, loudly or not at all, and leave no trace."""
+"""Bugs are planted where their patterns match, or raise an error, and are removed completely."""
 
 import contextlib
 import math

@@ -1,4 +1,4 @@
-"""A backup comes back as it was at a moment: what came later is in no topic of it."""
+"""A backup is restored as of a moment: no topic has later records."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The rooms stand in three places, in one order: import-linter's, ARCHITECTURE and CONTRIBUTING.
+"""The order of the rooms is the same in import-linter, ARCHITECTURE and CONTRIBUTING.
 
 What ARCHITECTURE names is there.
 """

@@ -1,4 +1,4 @@
-"""Plain technical English: words of stories about people do not come back.
+"""Plain technical English: narrative words do not come back.
 
 The words that are checked, and what to write instead, stand in one table here.
 """

@@ -1,4 +1,4 @@
-"""Calls that are nearly right: each is refused in words, or taken, and none does nothing."""
+"""Nearly correct calls: each raises a clear error, or works, and none does nothing."""
 
 import asyncio
 import copy

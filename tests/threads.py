@@ -1,4 +1,4 @@
-"""Calls on threads of their own."""
+"""Calls on separate threads."""
 
 import threading
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""How many times better ours is."""
+"""The ratio of ours to the others."""
 
 import pytest
 

@@ -4,7 +4,7 @@ from statistics import mean
 
 import msgspec
 
-from benchmarks.events import made_anew, samples
+from benchmarks.events import made_again, samples
 from strandline.values import Event
 
 
@@ -40,7 +40,7 @@ def test_the_library_takes_every_event() -> None:
 def test_events_made_again_are_equal_and_not_the_same() -> None:
     events = samples(10)
 
-    first, second = made_anew(events, 2)
+    first, second = made_again(events, 2)
 
     assert first == second == events
     assert not {id(event.payload) for event in first} & {id(event.payload) for event in second}

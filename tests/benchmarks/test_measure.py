@@ -1,4 +1,4 @@
-"""Rounds in turns, and what comes of them."""
+"""Rounds of measurements in turn, and their results."""
 
 from pathlib import Path
 

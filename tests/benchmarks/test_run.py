@@ -1,4 +1,4 @@
-"""One run: measure, print, keep, judge."""
+"""One run: measure, print, store, judge."""
 
 from dataclasses import replace
 from pathlib import Path

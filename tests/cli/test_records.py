@@ -1,4 +1,4 @@
-"""Appending and reading: what goes in comes out, in whatever form it is brought."""
+"""Appending and reading: records read equal the values appended, in every form of value."""
 
 import base64
 import subprocess

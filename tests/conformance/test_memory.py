@@ -1,4 +1,4 @@
-"""Log keeps every rule of the suite, on a clock of either kind."""
+"""`Log` passes the whole suite, with a real and a fake clock."""
 
 from collections.abc import Iterator
 from functools import partial

@@ -1,4 +1,4 @@
-"""One run of everything that the core does with files, checked; for cores with planted bugs.
+"""One checked run of everything that the core does with files; for cores with planted bugs.
 
 python -m tests.core.lane_check LIBRARY FOLDER [--stored-only]
 """

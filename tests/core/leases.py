@@ -1,4 +1,4 @@
-"""Locks that are kept between appends, as tests bring them about and look at them."""
+"""Locks that are kept between appends: set-up and inspection for tests."""
 
 import fcntl
 import os

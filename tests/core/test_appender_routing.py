@@ -1,4 +1,4 @@
-"""Partitions that are added while the core appends: no value goes by an old count."""
+"""Partitions that are added while the core appends: no value is routed by the old count."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""How an event may be called into being: every way gives the same event, or the same error."""
+"""Every way to construct an event gives the same event, or the same error."""
 
 from functools import partial
 from typing import Any

@@ -1,4 +1,4 @@
-"""The core under faults: every call through the seam fails once, and planted bugs are caught."""
+"""The core under faults: each of its system calls fails once, and planted bugs are caught."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""Bugs of the C core are planted where their patterns say, or not at all."""
+"""Bugs of the C core are planted where their patterns match, or raise an error."""
 
 import pytest
 

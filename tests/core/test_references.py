@@ -1,4 +1,4 @@
-"""The core keeps no reference that it does not need."""
+"""The core leaks no references."""
 
 import gc
 import sys

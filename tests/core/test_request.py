@@ -1,4 +1,4 @@
-"""A request that has come as a whole is split into its head and its body."""
+"""A request that has arrived completely is split into its head and its body."""
 
 import pytest
 

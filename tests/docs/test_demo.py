@@ -1,4 +1,4 @@
-"""`make demo`, as a person would run it, only shorter; and its account, with bugs planted."""
+"""`make demo`, shortened; and the check of its totals, with planted bugs."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""The how-to of Durable Streams, as a person would follow it."""
+"""The steps of the how-to of Durable Streams work as written."""
 
 import os
 import re

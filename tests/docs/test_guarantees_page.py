@@ -1,4 +1,4 @@
-"""Every guarantee names a test that exists."""
+"""Every guarantee names an existing test."""
 
 import ast
 import re

@@ -1,4 +1,4 @@
-"""The pages on Spark are held to the code."""
+"""The pages on Spark match the code."""
 
 import re
 from pathlib import Path

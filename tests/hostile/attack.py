@@ -1,4 +1,4 @@
-"""Calls with one hostile argument each, and what may come of them."""
+"""Calls with one hostile argument each, and their allowed results."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""A folder that no hostile path leads out of."""
+"""A folder that hostile paths cannot escape."""
 
 import contextlib
 import tempfile

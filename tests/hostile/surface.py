@@ -1,4 +1,4 @@
-"""Every public callable, found by looking: nothing is left out by accident."""
+"""Every public callable, found by inspection, so that none is left out."""
 
 import inspect
 from collections.abc import Callable, Iterator

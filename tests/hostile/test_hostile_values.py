@@ -1,4 +1,4 @@
-"""Whatever is passed to anything public: an error of ours that names it, or nothing stored."""
+"""Any argument to any public call: one of our errors that names it, or nothing stored."""
 
 from typing import Any
 from unittest import mock

@@ -1,4 +1,4 @@
-"""A process that appends events in order to two partitions until it gets the order to stop."""
+"""A process that appends events in order to two partitions until it is stopped."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""An application with a table of its own, in the database of a log."""
+"""An application with its own table in the database of a log."""
 
 import contextlib
 import sqlite3

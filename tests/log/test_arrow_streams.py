@@ -1,4 +1,4 @@
-"""What Arrow reads ends before the interpreter does."""
+"""Arrow's reads end before the interpreter exits."""
 
 import threading
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""How the async face of a log begins and ends."""
+"""How the async face of a log is opened and closed."""
 
 import asyncio
 import threading

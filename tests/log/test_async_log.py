@@ -1,4 +1,4 @@
-"""A log on an event loop: the same calls, awaited, and none of them holds the loop up."""
+"""A log on an event loop: the same calls, awaited, and none of them blocks the loop."""
 
 import asyncio
 import gc

@@ -1,4 +1,4 @@
-"""How many writes a partition can recognise."""
+"""How many identities a partition recognises."""
 
 import pytest
 

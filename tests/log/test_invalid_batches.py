@@ -1,4 +1,4 @@
-"""No batch enters or leaves a log before its memory was checked."""
+"""No batch is appended to or read from a log before its memory was validated."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path

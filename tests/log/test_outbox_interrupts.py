@@ -1,4 +1,4 @@
-"""An interrupt at any line of a block: rows and events agree, and no process is locked out."""
+"""An interrupt at any line of a block: rows and events agree, and no lock stays locked."""
 
 import itertools
 import sys

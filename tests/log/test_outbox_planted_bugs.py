@@ -1,4 +1,4 @@
-"""Each bug that is planted in the outbox is noticed by the test that ought to."""
+"""Each bug that is planted in the outbox is detected by its test."""
 
 from collections.abc import Callable
 from pathlib import Path

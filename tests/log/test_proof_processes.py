@@ -1,4 +1,4 @@
-"""Several processes keep one chain, whichever of them crashes."""
+"""Several processes extend one chain, whichever of them crashes."""
 
 import contextlib
 import subprocess

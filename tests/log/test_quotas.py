@@ -1,4 +1,4 @@
-"""Quotas of tenants: what they may hold, append in a second, and create."""
+"""Quotas of tenants: bytes stored, rates of appends, numbers of topics."""
 
 import asyncio
 from collections.abc import Callable, Iterator

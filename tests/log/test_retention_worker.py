@@ -1,4 +1,4 @@
-"""Retention runs by itself: in one writing process at a time, a step at a time."""
+"""Automatic retention: in one writing process at a time, one step at a time."""
 
 import gc
 import shutil

@@ -1,4 +1,4 @@
-"""Each I/O call of a SQLite log's own fails in turn: nothing acknowledged is lost."""
+"""Each I/O call of a SQLite log fails in turn: nothing acknowledged is lost."""
 
 import errno
 import subprocess

@@ -1,4 +1,4 @@
-"""Each bug that is planted where heads lag behind is noticed by the tests of them."""
+"""Each planted bug in lagging heads is detected by their tests."""
 
 import sqlite3
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Records of a partition in memory, held to a plain list of them."""
+"""Records of a partition in memory, compared with a plain list."""
 
 from collections.abc import Sequence
 from typing import Any

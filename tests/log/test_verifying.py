@@ -1,4 +1,4 @@
-"""What is found of a history that was changed, whatever store it is from."""
+"""The findings of `verify` for a changed history, in any store."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Bugs to plant in the write path, in order to see that schedules catch them."""
+"""Bugs to plant in the write path, to show that schedules catch them."""
 
 from strandline.writes.bracketed import BracketedChannel, BracketedDrain
 from strandline.writes.channel import Channel, Item

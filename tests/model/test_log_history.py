@@ -1,4 +1,4 @@
-"""The history of a whole log agrees with the log, and with nothing else."""
+"""The history of a whole log matches the log, and no other."""
 
 import random
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""A store small enough to be right, to see that crash images find what is wrong with it.
+"""A store small enough to be obviously correct, to show that crash images find its planted bugs.
 
 Values lie in a file `log.<n>`, one frame after the other; `head` says which n. Each
 wrong store below has one of the faults that real stores have had.

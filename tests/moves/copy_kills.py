@@ -1,4 +1,4 @@
-"""Copies that are killed again and again while a writer continues; and what the last one has."""
+"""Copies that are killed repeatedly while a writer continues; the last one is complete."""
 
 import random
 import subprocess

@@ -1,4 +1,4 @@
-"""A log with something of everything, and what a copy of it must have."""
+"""A log with every kind of content, and what a copy of it must have."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""A log that moves to another kind of store, with all that it is."""
+"""A log that moves to another kind of store, with everything that it stores."""
 
 from collections.abc import Iterator
 from pathlib import Path

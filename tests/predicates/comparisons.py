@@ -1,4 +1,4 @@
-"""Many generated predicates, each asked of Spark and of us."""
+"""Many generated predicates, each evaluated by Spark and by us."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Seeded tables and predicates: everything that the dialect has, on values that hurt."""
+"""Seeded tables and predicates: the whole dialect, on edge cases."""
 
 from __future__ import annotations
 

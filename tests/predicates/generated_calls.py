@@ -1,4 +1,4 @@
-"""Seeded predicates on payloads, nested columns and functions: every one that there is."""
+"""Seeded predicates on payloads, nested columns and all functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Paths into payloads: what they lead to, as what it is compared, and what that costs."""
+"""Paths into payloads: the values found, the types compared, and the cost."""
 
 import json
 from collections.abc import Sequence

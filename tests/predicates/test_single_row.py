@@ -1,4 +1,4 @@
-"""A row by itself is judged by Python's values, and as it would be among others."""
+"""A single row is evaluated with Python values, and with the same result as in a batch."""
 
 from collections.abc import Callable
 from functools import partial

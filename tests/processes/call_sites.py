@@ -1,4 +1,4 @@
-"""Where in a backend's source an Io is called: found in its text, and at run time."""
+"""The I/O calls in a backend's source: found in its text, and at run time."""
 
 import ast
 import sys

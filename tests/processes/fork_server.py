@@ -1,4 +1,4 @@
-"""A process that has paid its imports once, and forks one for each trial.
+"""A process that has imported everything, and forks a child for each trial.
 
 The supervisor asks for a child by the name of what it runs, and hands over the pipe
 on which the child reports. A dead child keeps its number until the supervisor has

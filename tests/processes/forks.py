@@ -47,7 +47,7 @@ CALLS: dict[str, Callable[[Log], object]] = {
 }
 
 
-def fork_and_go_on(report: Report, *, url: str, options: dict[str, Any]) -> None:
+def fork_and_continue(report: Report, *, url: str, options: dict[str, Any]) -> None:
     """Fork with a log open: the child tries each call and ends; the parent continues."""
     log = open_store(url, **options)
     writer = Writer(report, log, "parent", 0)

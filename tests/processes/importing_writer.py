@@ -11,7 +11,7 @@ import strandline as sl
 
 
 class LockedImports:
-    """Finds no module; notes those that are looked for while the lock is held."""
+    """Finds no module; records which are imported while the lock is held."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -1,4 +1,4 @@
-"""Processes that read while others write: each says where it began and what it was given."""
+"""Processes that read while others write: each reports its start and its records."""
 
 import asyncio
 import random

@@ -1,4 +1,4 @@
-"""Lives that are ended by SIGKILL at any moment, one after the other on one log."""
+"""Processes on one log, one after the other, each killed by SIGKILL at any moment."""
 
 import random
 import tempfile

@@ -1,4 +1,4 @@
-"""Processes that write rows and events together, and those that look at them meanwhile."""
+"""Processes that write rows and events together, and concurrent readers."""
 
 import itertools
 import json

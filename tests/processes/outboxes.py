@@ -1,4 +1,4 @@
-"""Rows and events of processes that are killed: both are there, or neither is."""
+"""Rows and events of processes that are killed: both are stored, or neither."""
 
 import random
 import tempfile

@@ -1,4 +1,4 @@
-"""Bugs to plant in processes that are killed, and which of the slices has to notice."""
+"""Bugs to plant in processes that are killed, and which slice has to detect them."""
 
 import contextlib
 from collections.abc import Iterator

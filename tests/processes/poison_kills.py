@@ -1,4 +1,4 @@
-"""A record that kills each process that handles it: it is dead-lettered, and no other one is."""
+"""A record that kills each process that handles it is dead-lettered, and no other one is."""
 
 import tempfile
 from collections import Counter

@@ -1,4 +1,4 @@
-"""A Spark driver's part towards the sink, in a process that may be killed at any I/O call."""
+"""What a Spark driver calls in the sink, in a process that may be killed at any I/O call."""
 
 import contextlib
 import json

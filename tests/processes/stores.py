@@ -1,4 +1,4 @@
-"""Opens the log that a URL names, over any io, with its rare moments made frequent."""
+"""Opens the log of a URL, over any io, with rare code paths made frequent."""
 
 import shutil
 from pathlib import Path

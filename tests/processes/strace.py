@@ -1,4 +1,4 @@
-"""What strace saw: which write, which sync and which acknowledgement came when."""
+"""The order of writes, syncs and acknowledgements, by strace."""
 
 import re
 import shutil

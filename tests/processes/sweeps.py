@@ -1,4 +1,4 @@
-"""Death, or a fault, at the first I/O call of a script, the second, and so on to its end."""
+"""A kill, or a fault, at the first I/O call of a script, the second, and so on to its end."""
 
 import copy
 import errno

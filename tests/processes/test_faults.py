@@ -1,4 +1,4 @@
-"""Every I/O call fails in turn: each caller learns one outcome, and the log keeps its word."""
+"""Every I/O call fails in turn: each caller gets one outcome, and every guarantee holds."""
 
 import pytest
 

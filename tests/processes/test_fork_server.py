@@ -1,4 +1,4 @@
-"""The fork server hands out children that report, and reports how each one ended."""
+"""The fork server starts children that report, and reports how each one ended."""
 
 import signal
 from pathlib import Path

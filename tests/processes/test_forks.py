@@ -26,7 +26,7 @@ def test_a_child_may_do_nothing_with_the_log_and_harms_nothing(
     url = url_in(scheme, tmp_path)
     server.run("workloads:create", url=url)
 
-    messages = server.run("forks:fork_and_go_on", url=url, options=options)
+    messages = server.run("forks:fork_and_continue", url=url, options=options)
 
     assert ["allowed", []] in messages
     assert sum(message[0] == "ack" for message in messages) == 4

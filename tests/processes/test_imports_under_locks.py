@@ -1,4 +1,4 @@
-"""A process that is the first to need a module lets no other process wait for the import."""
+"""A process that imports a module for the first time does not block other processes."""
 
 import os
 import subprocess

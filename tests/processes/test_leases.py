@@ -1,4 +1,4 @@
-"""A process that keeps the lock of a partition between its appends, and others that want it."""
+"""A process that keeps the lock of a partition between appends, and others that request it."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""SIGKILL at any moment, and at every line: rows and events are there together, or neither is."""
+"""SIGKILL at any moment, and at every line: rows and events are both stored, or neither."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""strace saw it: no durable acknowledgement before the sync that covers it."""
+"""By strace: no durable acknowledgement before the sync that covers it."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What we declare of pyarrow's classes, which have no types, is there."""
+"""The attributes that we declare for pyarrow's untyped classes exist."""
 
 import ast
 import inspect

@@ -1,4 +1,4 @@
-"""A scan reads what does not lie in a missing object, if it excludes the records in that."""
+"""A scan succeeds if a missing object has only records that it excludes."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Polars has the values that the log has, whatever the width of a decimal."""
+"""Polars reads the same values as the log, for decimals of any width."""
 
 from collections.abc import Callable
 from decimal import Decimal

@@ -1,4 +1,4 @@
-"""A program may end while a scan is not read to its end."""
+"""A program may exit before a scan is read to its end."""
 
 import subprocess
 import sys

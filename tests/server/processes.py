@@ -1,4 +1,4 @@
-"""A server in a process of its own, which can be killed and started again on the same port."""
+"""A server in a separate process, which can be killed and restarted on the same port."""
 
 import signal
 import subprocess

@@ -1,4 +1,4 @@
-"""Every endpoint of the OpenAPI document, tried by those who may not."""
+"""Every endpoint of the OpenAPI document, called without permission."""
 
 import asyncio
 import re

@@ -1,4 +1,4 @@
-"""A server that is killed while it answers appends as they arrive."""
+"""A server that is killed while it appends requests as they arrive."""
 
 import itertools
 import threading

@@ -1,4 +1,4 @@
-"""Requests that are meant to do harm."""
+"""Malicious requests."""
 
 import contextlib
 import gzip

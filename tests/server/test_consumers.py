@@ -1,4 +1,4 @@
-"""Consumers, dead letters, lag, and what else is known of a topic, over HTTP."""
+"""Consumers, dead letters, lag, and other state of a topic, over HTTP."""
 
 from collections.abc import Iterator
 from typing import Any

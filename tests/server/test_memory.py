@@ -1,4 +1,4 @@
-"""What one request makes the server hold, whatever it has been made of."""
+"""The memory that one request can take in the server, whatever its content."""
 
 import re
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""Clients that read their answers slowly or not at all, and those that only connect."""
+"""Clients that read their responses slowly or not at all, and those that only connect."""
 
 import contextlib
 import select

@@ -1,4 +1,4 @@
-"""Plays Spark's part towards the sink, in this process: tasks, commit and abort, step by step.
+"""Calls the sink as Spark does, in this process: tasks, commit and abort, step by step.
 
 Spark itself runs the same calls in `test_write.py` and `test_write_stream.py`.
 """

@@ -1,4 +1,4 @@
-"""Plays Spark's part towards the source, in this process: quick, and with every step visible.
+"""Calls the source as Spark does, in this process: fast, and with every step visible.
 
 Spark itself runs the same calls in `test_read.py` and `test_stream.py`.
 """

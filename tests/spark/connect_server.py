@@ -1,4 +1,4 @@
-"""A Spark Connect server of the tests' own: says its address, and ends with its caller."""
+"""A Spark Connect server for tests: prints its address, and ends with its caller."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""A query whose drivers are killed with their Java, at one point of the sink after the other."""
+"""A query whose drivers are killed with their JVM, at each point of the sink in turn."""
 
 import random
 import signal

@@ -1,4 +1,4 @@
-"""Drivers that are killed at each I/O call of staging and committing, and started again.
+"""Drivers that are killed at each I/O call of staging and committing, and restarted.
 
 The supervisor is the checkpoint: it knows which batch was committed last, as Spark would.
 """

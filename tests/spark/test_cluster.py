@@ -1,4 +1,4 @@
-"""Strandline on a cluster of several processes, one of which is lost on the way."""
+"""Strandline on a Spark cluster of several processes, one of which is lost."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""Real drivers, killed with their Java, and a worker."""
+"""Real drivers, killed with their JVM, and a worker."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Spark has the rows that DuckDB, polars and delta-rs have, while a topic moves, with kills."""
+"""Spark reads the same rows as DuckDB, polars and delta-rs during tiering, with kills."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Jobs that fill topics: each row once, whichever process is killed."""
+"""Jobs that append to topics: each row once, whichever process is killed."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The page about options of Kafka jobs is true, row by row."""
+"""Each row of the page about options of Kafka jobs is correct."""
 
 import logging
 import re

@@ -1,4 +1,4 @@
-"""A batch that was interrupted so long ago that the log no longer knows its appends."""
+"""A batch that was interrupted so long ago that the log no longer recognises its appends."""
 
 from typing import Any
 

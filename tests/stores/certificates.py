@@ -1,4 +1,4 @@
-"""Certificates of the tests' own, made by openssl for the address of this machine."""
+"""Certificates for tests, made by openssl for the address of this machine."""
 
 import shutil
 import subprocess

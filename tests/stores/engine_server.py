@@ -1,4 +1,4 @@
-"""What the servers of all engines have: a quick folder, and a reason where none can be started."""
+"""What the servers of all engines share: a fast folder, and the reason if one cannot start."""
 
 import contextlib
 import shutil

@@ -1,4 +1,4 @@
-"""Groups over the servers of engines: the same rules, each by the keyed area of its store."""
+"""Groups over the engines: the same rules, by the keyed area of each store."""
 
 from collections.abc import Callable, Iterator
 

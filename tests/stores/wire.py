@@ -1,4 +1,4 @@
-"""A wire to a server that can be cut, and that can swallow what the server says."""
+"""A proxy to a server that can cut connections and drop responses."""
 
 import contextlib
 import socket

@@ -1,4 +1,4 @@
-"""Seeded runs of a consumer of delayed records, which works, fails, ends and is opened again.
+"""Seeded runs of a consumer of delayed records, which works, fails, ends and is reopened.
 
 Checked: no record is delivered before its time or the end of its delay; a record that was acked
 while an earlier one waited is not delivered again; the cursor never passes a record that is not

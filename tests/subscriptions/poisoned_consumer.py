@@ -1,4 +1,4 @@
-"""A process that consumes orders and is killed in the middle of the poisonous one."""
+"""A process that consumes orders and is killed while it handles the poison record."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""An ack of several records, some of which were redriven: two writes, and what holds between."""
+"""An ack of several records, some of them redriven: two writes, and the state between them."""
 
 import pytest
 

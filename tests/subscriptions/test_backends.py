@@ -1,4 +1,4 @@
-"""Subscriptions and consumers on every backend: they know the contract and nothing else."""
+"""Subscriptions and consumers on every backend: they use the contract only."""
 
 import asyncio
 import threading

@@ -1,4 +1,4 @@
-"""Brokers carry wake-ups and list subscriptions; nothing but time depends on them."""
+"""Brokers carry wake-ups and list subscriptions; only latency depends on them."""
 
 import asyncio
 import logging

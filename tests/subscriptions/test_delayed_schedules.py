@@ -1,4 +1,4 @@
-"""Delayed records in seeded runs, and planted bugs that these runs must notice."""
+"""Delayed records in seeded runs, and planted bugs that these runs must detect."""
 
 from typing import Any
 

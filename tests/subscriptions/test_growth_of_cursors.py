@@ -1,4 +1,4 @@
-"""Calls of a consumer decode its cursors as often in a topic of many partitions as of few."""
+"""A consumer's calls decode no more cursors in a topic of many partitions than of few."""
 
 from collections.abc import Callable
 from unittest import mock

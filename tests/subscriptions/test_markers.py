@@ -1,4 +1,4 @@
-"""CaughtUp and FellBehind: always there for who asked, and where they belong."""
+"""CaughtUp and FellBehind: always delivered if requested, and at the right place."""
 
 import asyncio
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Members of a work queue in processes of their own, killed at any moment."""
+"""Members of a work queue in separate processes, killed at any moment."""
 
 import random
 import subprocess

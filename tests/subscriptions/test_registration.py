@@ -1,4 +1,4 @@
-"""A consumer exists from its making: it is listed, and retention keeps what it has not read."""
+"""A consumer exists once it is opened: it is listed, and retention keeps what it has not read."""
 
 import asyncio
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""A work queue: members of one name share records, whatever becomes of any of them."""
+"""A work queue: members of one name share records, even if some of them are killed."""
 
 import asyncio
 import threading

@@ -1,4 +1,4 @@
-"""Waking, polling, closing and cancelling: the two ways to wait over one core."""
+"""Waking, polling, closing and cancelling, with the blocking and the async wait."""
 
 import asyncio
 import contextlib

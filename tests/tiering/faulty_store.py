@@ -1,4 +1,4 @@
-"""Object stores that fail, tear and lie on purpose, around one that works."""
+"""Object stores that wrap a working one and fail, truncate or return wrong data on purpose."""
 
 from collections.abc import Callable, Sequence
 

@@ -1,4 +1,4 @@
-"""The catalogue before it is there, after a step it cannot read, and folded again."""
+"""The catalogue before it exists, after a step that it cannot read, and rebuilt."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path

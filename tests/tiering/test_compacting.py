@@ -1,4 +1,4 @@
-"""Small objects become large ones, and whatever happens meanwhile, nothing changes for readers."""
+"""Small objects are merged into larger ones, and readers see the same records throughout."""
 
 import itertools
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""A store's URL is what is read of it: no part is dropped, and two spellings are one store."""
+"""A store's URL: no part is ignored, and two spellings name one store."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A process that is killed at a point of tiering, and what the next one makes of it."""
+"""A process that is killed at a point of tiering, and the next run after it."""
 
 import functools
 import signal

@@ -1,4 +1,4 @@
-"""Logs over a store that a test holds in its hand, and what is read from them."""
+"""Logs over a store that a test controls, and what is read from them."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""The arguments of `on`: refused where it is written if it cannot work."""
+"""The arguments of `on`: wrong ones are refused when it is applied."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Records that are erased while a trigger has them in hand."""
+"""Records that are erased while a trigger is handling them."""
 
 from collections.abc import Iterator
 

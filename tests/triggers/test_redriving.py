@@ -1,4 +1,4 @@
-"""Dead letters: listed, and handed to their trigger once more, once."""
+"""Dead letters: listed, and redriven to their trigger, once."""
 
 import base64
 import threading

@@ -1,4 +1,4 @@
-"""What was in flight when a process ended is handled alone, only what ends it is a dead letter."""
+"""Records in flight when a process ended are handled alone; one that ends it is dead-lettered."""
 
 import asyncio
 import contextlib

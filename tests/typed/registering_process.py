@@ -1,4 +1,4 @@
-"""Registers a typed topic and a later version of it, and dies before a given line."""
+"""Registers a typed topic and a later version of it, and is killed before a given line."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Publish, attach and fail, in an order that a seed gives: what readers see must not depend on it.
+"""Publish, attach and fail, in a seeded order: what readers see must not depend on it.
 
 One thread, so that a seed is a schedule: publishes fall between any two looks that a
 reader takes at the log, wake-ups are lost, and reads fail for a while.

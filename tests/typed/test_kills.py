@@ -1,4 +1,4 @@
-"""A process that is killed while it registers leaves the whole topic, or none."""
+"""A process that is killed while it registers a topic leaves the whole topic, or none."""
 
 import signal
 import subprocess

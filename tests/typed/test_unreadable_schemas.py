@@ -1,4 +1,4 @@
-"""A schema that nothing can read is refused, and one that is stored harms its topic alone."""
+"""An unreadable schema is refused, and a stored one affects its topic alone."""
 
 import base64
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What the reference gets wrong, and typed topics do not; on every backend."""
+"""Known mistakes of the reference that typed topics do not make, on every backend."""
 
 import threading
 from collections.abc import Callable, Collection, Iterator

@@ -1,4 +1,4 @@
-"""Payloads as people write them: encoded on request, decoded as a type that is named."""
+"""Payloads of Python objects: encoded by an encoder, decoded as a given type."""
 
 import asyncio
 import datetime as dt

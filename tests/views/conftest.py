@@ -1,4 +1,4 @@
-"""A log for each backend, opened as often as a test likes."""
+"""A log for each backend, which a test may open repeatedly."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a view's encode and decode may do wrong, and what becomes of the view."""
+"""Wrong results of a view's encode and decode, and their effect on the view."""
 
 from pathlib import Path
 

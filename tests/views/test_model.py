@@ -1,4 +1,4 @@
-"""Whatever happens to a view, it is a fold over the log."""
+"""A view is always a fold over the log, whatever happens to it."""
 
 import tempfile
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Writes through a view: visible when they return, and every outcome told."""
+"""Writes through a view: visible when they return, and every outcome is reported."""
 
 import asyncio
 import threading

@@ -1,4 +1,4 @@
-"""Several views of one log read a partition once where they are at the same place."""
+"""Several views of one log read a partition once while they are at the same offset."""
 
 import threading
 

@@ -1,4 +1,4 @@
-"""A process with a view that is killed: at an operation of its snapshot, or from outside.
+"""A process with a view that is killed, during an operation of its snapshot or by a signal.
 
 Usage: view_process.py <log> <snapshot> <nth>. Publishes, saves once, publishes again, and
 kills itself before the nth file operation of the second save; with 0, before that save;

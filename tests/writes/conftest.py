@@ -1,4 +1,4 @@
-"""Stores that are taken down after each test, whatever state it left them in."""
+"""Stores that are closed after each test, whatever state it left them in."""
 
 import contextlib
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""Stopping: what was accepted is finished, and what went wrong is raised."""
+"""Stopping: accepted writes are finished, and failures are raised."""
 
 import contextlib
 

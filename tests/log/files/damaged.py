@@ -1,4 +1,4 @@
-"""A file log with something of everything, and what must come of damage to it.
+"""A file log with every kind of content, and the required result of damage to it.
 
 Right records or a typed error, never wrong or missing ones; and whatever a damage
 does not touch stays readable.

@@ -1,4 +1,4 @@
-"""Everything that a log holds for its users, in plain values that JSON can keep."""
+"""Everything that a log stores for its users, as plain JSON values."""
 
 from base64 import b64encode
 from typing import Any

@@ -1,4 +1,4 @@
-"""Columns lie at addresses that Arrow's query engine takes without a warning."""
+"""Columns are aligned as Arrow's query engine expects."""
 
 from pathlib import Path
 

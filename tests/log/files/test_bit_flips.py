@@ -1,4 +1,4 @@
-"""Damage to a file log gives the right records or a typed error, and spoils nothing else."""
+"""Damage to a file log gives the right records or a typed error, and affects nothing else."""
 
 import contextlib
 import os

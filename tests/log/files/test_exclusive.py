@@ -1,4 +1,4 @@
-"""A partition that a log of this process keeps for itself, beside another log object."""
+"""A partition that one log object holds exclusively, and another log object of the process."""
 
 import asyncio
 from collections.abc import Callable, Iterator

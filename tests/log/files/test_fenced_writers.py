@@ -1,4 +1,4 @@
-"""A writer that is fenced while a write is on its way: that write, and the next one."""
+"""A writer that is fenced during a write: that write, and the next one."""
 
 from collections.abc import Iterator
 from pathlib import Path

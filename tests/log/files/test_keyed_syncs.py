@@ -1,4 +1,4 @@
-"""Keys that several processes change at once: their disks are waited for without the lock."""
+"""Keys that several processes change at once: syncs run without the lock."""
 
 import random
 from collections.abc import Iterator

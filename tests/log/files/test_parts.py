@@ -1,4 +1,4 @@
-"""An append to several partitions of which one cannot be had."""
+"""An append to several partitions of which one is unavailable."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""How many layers a warm append goes through: the figure reached, which may only fall.
+"""How many Python calls a warm append makes: the figure may only fall.
 
 Counted are the calls of Python functions for one append of a ready event to a `file:` log,
 in plain Python. See design 0084.

@@ -1,4 +1,4 @@
-"""A partition is looked at once more after a notice: what follows it may come without one."""
+"""A partition is read again after a notification: later records may come without one."""
 
 from collections.abc import Collection
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A server of Flight on a thread of the test's process, and what tests ask of it."""
+"""A Flight server on a thread of the test's process, and requests to it."""
 
 import json
 from typing import Any

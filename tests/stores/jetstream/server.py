@@ -1,4 +1,4 @@
-"""A real NATS server of the tests' own, which can be killed and started again."""
+"""A real NATS server for tests, which can be killed and restarted."""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""How a log on NATS is let in by TLS, and what is said where it is not."""
+"""Connections to NATS by TLS, and the errors of refused ones."""
 
 import contextlib
 from collections.abc import Iterator

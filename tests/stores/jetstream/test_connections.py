@@ -1,4 +1,4 @@
-"""Connections that break while they are made, or end without a word, are made again."""
+"""Connections that fail while they are opened, or are dropped silently, are reopened."""
 
 import contextlib
 import signal

@@ -1,4 +1,4 @@
-"""What a user of a log on JetStream sees beyond the rules of every log."""
+"""What is specific to logs on JetStream, for users."""
 
 import contextlib
 import gc

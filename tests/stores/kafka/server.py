@@ -1,4 +1,4 @@
-"""A real Kafka broker of the tests' own, which can be killed and started again."""
+"""A real Kafka broker for tests, which can be killed and restarted."""
 
 import contextlib
 import os

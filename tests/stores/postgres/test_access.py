@@ -1,4 +1,4 @@
-"""How a log in PostgreSQL is let in: TLS, passwords by URL, environment and file, and refusals."""
+"""Connections to PostgreSQL: TLS, passwords by URL, environment and file, and refusals."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""Predicates that the server decides in part: the same records, and fewer that are fetched."""
+"""Predicates that the server evaluates in part: the same records, with fewer fetched."""
 
 import random
 from collections.abc import Callable, Iterator

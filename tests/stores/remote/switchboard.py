@@ -1,4 +1,4 @@
-"""One real server for the logs of many tests: each log has a path of its own."""
+"""One real server for the logs of many tests: each log has its own path."""
 
 import socket
 import threading

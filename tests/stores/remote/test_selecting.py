@@ -1,4 +1,4 @@
-"""Predicates that a server evaluates: the same records as here, and only those are sent."""
+"""Predicates that a server evaluates: the same records as on the client, fewer of them sent."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Appends, tiers, merges and trims a topic in a process of its own, which may kill itself."""
+"""Appends, tiers, merges and trims a topic in a separate process, which may kill itself."""
 
 import contextlib
 import random

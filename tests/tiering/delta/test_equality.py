@@ -1,4 +1,4 @@
-"""DuckDB, polars, delta-rs and pyiceberg have equal rows of a topic that moves, with kills."""
+"""DuckDB, polars, delta-rs and pyiceberg read equal rows of a topic during tiering, with kills."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A program that does not heed the protocol of a Delta table: what it can do, and what is left.
+"""A program that ignores the protocol of a Delta table: what it can do, and the result.
 
 The table is opened to other writers by a commit, and then worked on by delta-rs itself.
 """

@@ -1,4 +1,4 @@
-"""Other programs cannot change a Delta table of a tier, and what they do all the same is found."""
+"""Other programs cannot change a Delta table of a tier; changes by force are detected."""
 
 import logging
 from collections.abc import Callable
