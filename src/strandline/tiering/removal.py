@@ -145,7 +145,8 @@ def sweep(log: Log, store: str | ObjectStore, *, clock: Clock | None = None) -> 
     Those of dropped topics, and those that no step of the catalogue names, left by a crash. Of
     the latter, an object with records that are nowhere else is kept, with a warning. May run
     concurrently with anything else. CorruptError, with nothing deleted, if the catalogue has
-    lost steps.
+    lost steps. UnavailableError or InvalidError, after all else is deleted, if the objects or a
+    table of a dropped topic cannot be removed.
     """
     objects = store_of(store)
 
@@ -161,17 +162,17 @@ def sweep(log: Log, store: str | ObjectStore, *, clock: Clock | None = None) -> 
         catalogue.refresh()
         catalogue.check_whole()
         removed = 0
+        failed: UnavailableError | InvalidError | None = None
         for places in _by_topic(catalogue.places()).values():
             if _is_dropped(log, places[0]):
                 try:
                     removed += _remove_topic(log, catalogue, places, opened)
+                    drop_tables(objects, places[0].named())
                 except (UnavailableError, InvalidError) as error:
                     segments = [each for place in places for each in catalogue.segments(place)]
                     if all(each.store == objects.url for each in segments):
-                        raise
+                        failed = failed or error
                     _logger.warning("%s is left to the next sweep: %s", places[0].topic, error)
-                    continue
-                drop_tables(objects, places[0].named())
         # Of any store: one may have several URLs, with a slash at its end for instance. The
         # names have ids, so that no two copies share one.
         known = {
@@ -185,6 +186,8 @@ def sweep(log: Log, store: str | ObjectStore, *, clock: Clock | None = None) -> 
             else:
                 objects.delete(name)
                 removed += 1
+    if failed is not None:
+        raise failed
     return removed
 
 

@@ -13,6 +13,7 @@ import strandline as sl
 from strandline.testing import FakeClock
 from strandline.tiering import compact, sweep, tier
 from strandline.tiering.iceberg import publishing
+from strandline.tiering.routing import topic_folder
 from strandline.values import InvalidError, UnavailableError, ValueKind
 from tests.tiering.delta.tables import log_over, stored_rows
 from tests.tiering.faulty_store import MemoryObjects
@@ -210,6 +211,29 @@ def test_a_dropped_topic_leaves_no_table(tmp_path: Path) -> None:
         with pytest.raises(NoSuchTableError):
             table_of()
         assert [each for each in (tmp_path / "cold").rglob("*") if each.is_file()] == []
+
+
+def test_a_sweep_goes_on_while_a_dropped_topic_cannot_leave_its_catalogue(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A catalogue that was given up would else keep what crashes leave of every topic."""
+    with log_over(tmp_path) as log:
+        filled(log, 20)
+        tabled(log)
+        filled(log, 20, topic="u")
+        tabled_objects = objects_in(tmp_path)
+        log.objects.put(f"{topic_folder(log.topic('u'))}/0/{0:020}-{7:020}-0.parquet", b"torn")
+
+        with monkeypatch.context() as patch:
+            patch.setenv("PYICEBERG_CATALOG__LAKE__URI", f"sqlite:///{tmp_path}/not/there.db")
+            log.drop_topic("t")
+            with pytest.raises(UnavailableError, match="catalogue of Iceberg tables"):
+                sweep(log, log.objects)
+            left = objects_in(tmp_path)
+        sweep(log, log.objects)
+
+        assert left == tabled_objects
+        assert not objects_in(tmp_path)
 
 
 def test_the_versions_of_a_table_are_bounded(
