@@ -1,6 +1,7 @@
 """Records in lists, acks of several at once, and acks that are stored later."""
 
 import asyncio
+import errno
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +10,8 @@ import pytest
 import strandline as sl
 from strandline.log.draft import size_of
 from strandline.testing import FakeClock
+from strandline.testing.pytest_plugin import FaultyLog
+from strandline.values import UnavailableError
 from tests.logs import SCHEMES
 from tests.subscriptions.doubles import PATIENCE_S, fill
 
@@ -32,6 +35,22 @@ def offsets(deliveries: list[sl.Delivery]) -> list[int]:
 
 def cursor(log: sl.Log, partition: int = 0) -> int | None:
     return log.cursor("orders", "billing", partition)
+
+
+def test_a_fetch_after_failed_ones_keeps_the_order_and_its_limit(faulty_log: FaultyLog) -> None:
+    log = faulty_log.log
+    log.create_topic("orders")
+    fill(log, "orders", 0, 6)
+    with log.consumer("orders", "billing") as billing:
+        # The counts of deliveries cannot be stored.
+        faulty_log.io.fail(1, errno.EACCES, kinds={"pwrite"}, forever=True)
+        for fail in (lambda: billing.fetch(4), billing.next):
+            with pytest.raises(UnavailableError):
+                fail()
+        faulty_log.io.clear_faults()
+
+        assert offsets(billing.fetch(2)) == [0, 1]
+        assert offsets(billing.fetch(4)) == [2, 3, 4, 5]
 
 
 def test_a_fetch_returns_what_there_is_up_to_its_limits(log: sl.Log) -> None:

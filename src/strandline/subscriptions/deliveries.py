@@ -152,9 +152,8 @@ class Deliveries:
         if self._on_its_way is None and (self._gathered or self._taken):
             with self._preparing:
                 self._is_due_again = False
-                if self._gathered:
-                    self._on_its_way = self._gathered.popleft()
-                elif self._taken:
+                self._return_gathered()
+                if self._taken:
                     self._on_its_way = self._taken.popleft()
         if self._on_its_way is None:
             self._counting.check_room()
@@ -314,14 +313,12 @@ class Deliveries:
     def _collect(self, limits: FetchLimits) -> None:
         """Gather records up to the limits; a record that stops this early is delivered singly."""
         gathered, taken = self._gathered, self._taken
+        self._return_gathered()
         if self._on_its_way is not None and not isinstance(self._on_its_way, Delivery):
             taken.appendleft(self._on_its_way)
             self._on_its_way = None
         room = {number: each.room for number, each in self._outstanding.items()}
         size = 0
-        for each in gathered:
-            room[each.partition] -= 1
-            size += size_of(each)
         while len(gathered) < limits.records:
             record = taken[0] if taken else self._first_taken(limits.records - len(gathered))
             if not isinstance(record, Record):
@@ -340,6 +337,11 @@ class Deliveries:
             elif not self._is_passed(record):
                 return
             taken.popleft()
+
+    def _return_gathered(self) -> None:
+        """Take back records that a call has gathered, and has not delivered because it failed."""
+        while self._gathered:
+            self._taken.appendleft(self._gathered.pop())
 
     def _first_taken(self, most: int) -> Record | FailedRecord | None:
         self._taken.extend(self._take_nowait(most))
