@@ -310,6 +310,25 @@ def test_text_in_another_charset_than_utf8_is_refused(
     ] * 3
 
 
+@pytest.mark.parametrize("media", ["application/json", "application/cloudevents+json"])
+def test_a_content_type_with_strange_parameters_is_no_failure_of_the_server(
+    http: httpx2.Client, shared_log: Log, topic: str, media: str
+) -> None:
+    shared_log.create_topic(topic)
+    content = b'{"kind":"a","payload":1,"specversion":"1.0","id":"1","source":"s","type":"a"}'
+
+    answers = [
+        http.post(
+            f"/v1/topics/{topic}/records",
+            content=content,
+            headers={"content-type": f"{media};{strange}"},
+        )
+        for strange in ("charset*;charset*1*", "charset*0*=a''b", "charset", "a=b;;=;charset*=x'")
+    ]
+
+    assert {each.status_code for each in answers} <= {201, 400, 415}, answers
+
+
 def test_a_timeout_is_finite(http: httpx2.Client, shared_log: Log, topic: str) -> None:
     shared_log.create_topic(topic)
 

@@ -1,24 +1,22 @@
 """Content negotiation: the first format that a request accepts, and the charset of its body."""
 
+import re
 from collections.abc import Sequence
-from email.message import Message
 from typing import Final
 
 from starlette.requests import Request
 
 from strandline.server.problems import RequestError
 
+_CHARSET: Final = re.compile(r';\s*charset\s*=\s*"?([^\s;"]*)', re.IGNORECASE)
 _UTF8: Final = frozenset({"utf-8", "utf8", "us-ascii", "ascii"})
 
 
 def check_utf8(content_type: str) -> None:
     """Raise 415 for a body of text in another charset than UTF-8."""
-    if "charset" not in content_type.lower():
-        return
-    parsed = Message()
-    parsed["content-type"] = content_type
-    if (charset := parsed.get_content_charset("utf-8")) not in _UTF8:
-        raise RequestError(415, f"text is sent in UTF-8, not in {charset}")
+    found = _CHARSET.search(content_type)
+    if found is not None and found[1].lower() not in _UTF8:
+        raise RequestError(415, f"text is sent in UTF-8, not in {found[1]}")
 
 
 def accepted(request: Request, forms: Sequence[str]) -> str:
