@@ -95,7 +95,8 @@ def test_a_log_that_is_not_there_is_not_made(tmp_path: Path) -> None:
     assert not (tmp_path / "none").exists()
 
 
-def test_the_console_of_a_server_that_runs_is_opened_as_it_is() -> None:
-    done = run("console", "https://log.example.com/", "--no-browser")
+@pytest.mark.parametrize("path", ["", "/", "/console/"])
+def test_the_console_of_a_server_that_runs_is_opened_as_it_is(path: str) -> None:
+    done = run("console", f"https://log.example.com{path}", "--no-browser")
 
     assert done.stdout == "The console: https://log.example.com/console/\n"

@@ -40,7 +40,9 @@ def console(
     from strandline.opening import is_served  # noqa: PLC0415 Takes long to import.
 
     if url is not None and is_served(url):
-        _show_link(f"{url.rstrip('/')}/console/", {}, browser=browser, json=json)
+        _show_link(
+            f"{url.rstrip('/').removesuffix('/console')}/console/", {}, browser=browser, json=json
+        )
     else:
         _serve(url, port, read_only=read_only, browser=browser, json=json)
 
