@@ -1,7 +1,9 @@
 """What only a remote log has: lost answers, tokens, claims that end with their client."""
 
 import contextlib
+import threading
 from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import httpx2
@@ -31,6 +33,22 @@ from tests.stores.remote.switchboard import Switchboard
 SCHEMA = pa.schema([("id", pa.int64())])
 
 
+class _OtherServer(BaseHTTPRequestHandler):
+    """Answers as web servers do that know nothing of logs: with the status in the path."""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["content-length"]))
+        page = b"<!DOCTYPE html><html><body>Hello</body></html>"
+        self.send_response(int(self.path.split("/")[1]))
+        self.send_header("content-type", "text/html")
+        self.send_header("content-length", str(len(page)))
+        self.end_headers()
+        self.wfile.write(page)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
 @pytest.fixture
 def log() -> Iterator[Log]:
     with memory_log() as log:
@@ -58,17 +76,29 @@ class LosesAnswers:
         answer: httpx2.Response = self._post(name, **options)
         if name == self._call and self.left:
             self.left -= 1
-            raise httpx2.ReadError("the answer is lost")
+            return self._lost()
         return answer
 
+    def _lost(self) -> httpx2.Response:
+        raise httpx2.ReadError("the answer is lost")
 
+
+class AnswersAsProxy(LosesAnswers):
+    """The same behind a proxy, which answers in place of the server."""
+
+    def _lost(self) -> httpx2.Response:
+        status = 502 + self.left % 2 * 2
+        return httpx2.Response(status, text="<html><body>Bad Gateway</body></html>")
+
+
+@pytest.mark.parametrize("kind", [LosesAnswers, AnswersAsProxy])
 @pytest.mark.parametrize("count", [1, 3, 2000])
 def test_an_append_whose_answer_is_lost_is_stored_once(
-    log: Log, remote: Callable[..., Log], count: int
+    log: Log, remote: Callable[..., Log], count: int, kind: type[LosesAnswers]
 ) -> None:
     log.create_topic("orders")
     with remote() as other:
-        faulty = LosesAnswers(other, "append", 2)
+        faulty = kind(other, "append", 2)
 
         receipts = other.append_many("orders", [Event("a", n) for n in range(count)])
         after = other.append("orders", Event("b"))
@@ -301,6 +331,25 @@ def test_bad_urls_and_options_are_refused() -> None:
         sl.open("http://127.0.0.1:1", token="two words", patience_s=0)  # noqa: S106 - No token.
     with pytest.raises(UnavailableError):
         sl.open("http://127.0.0.1:1", patience_s=0)
+
+
+def test_another_web_server_at_the_address_of_a_log_is_named(
+    log: Log, switchboard: Switchboard
+) -> None:
+    served = switchboard.serve(log)
+    with ThreadingHTTPServer(("127.0.0.1", 0), _OtherServer) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        other = f"http://127.0.0.1:{server.server_address[1]}"
+
+        statuses = (200, 302, 404, 405, 501)
+        for url in (*(f"{other}/{status}" for status in statuses), f"{served}/console/"):
+            with pytest.raises(InvalidError, match="no log is served at this URL") as caught:
+                sl.open(url, patience_s=0)
+            assert caught.value.fields["url"] == url.rstrip("/")
+
+        server.shutdown()
+        thread.join()
 
 
 def test_a_message_that_no_log_would_send_is_refused(log: Log, switchboard: Switchboard) -> None:

@@ -257,7 +257,7 @@ class RemoteLane:
     def _error(self, error: ProblemError) -> StrandlineError:
         if is_dropped(error.problem):
             return dropped(self.topic.topic)
-        return error_of(error.problem)
+        return error_of(error.problem, self._connection.url)
 
 
 def _not_sent(reason: str) -> UnavailableError:

@@ -20,6 +20,7 @@ from strandline.stores.remote.errors import (
     WireProblem,
     error_of,
     is_ending,
+    is_of_proxy,
     problem_in,
 )
 from strandline.values import InvalidError, UnavailableError
@@ -101,7 +102,7 @@ class RemoteConnection:
                         reason=str(error),
                     ) from error
             except ProblemError as error:
-                raise error_of(error.problem) from None
+                raise error_of(error.problem, self.url) from None
         raise AssertionError
 
     def tries(self) -> "Tries":
@@ -147,6 +148,8 @@ class RemoteConnection:
         problem = problem_in(answer.content, answer.status_code)
         if is_ending(problem):
             raise TransportError(problem.detail, was_sent=False)
+        if is_of_proxy(problem):
+            raise TransportError(f"status {problem.status} of a proxy", was_sent=True)
         raise ProblemError(problem)
 
     @contextlib.contextmanager

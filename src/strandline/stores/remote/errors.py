@@ -16,6 +16,9 @@ from strandline.values import errors as tree
 from strandline.values.errors import CorruptError, FailedError, QuotaError
 
 _REFUSED = (401, 403, 421)
+_NO_SUCH_CALL = (404, 405, 501)
+_REQUEST_FAILED = 400
+_SERVER_FAILED = 500
 _QUOTA = ("quota", "used", "limit", "retry_after_s")
 
 
@@ -45,11 +48,11 @@ def problem_in(body: bytes, status: int) -> WireProblem:
         return WireProblem("", status, body[:200].decode(errors="replace"))
 
 
-def error_of(problem: WireProblem) -> StrandlineError:
+def error_of(problem: WireProblem, url: str) -> StrandlineError:
     """Return the error that the server's log raised."""
     kind = getattr(tree, problem.title, None)
     if not (isinstance(kind, type) and issubclass(kind, StrandlineError)):
-        return _other(problem)
+        return _other(problem, url)
     error = kind.__new__(kind)
     error.args = (problem.detail,)
     error.__dict__.update(_defaults(kind), **_attributes(problem))
@@ -69,10 +72,16 @@ def unknown(reason: str) -> UnknownError:
     return UnknownError(ConnectionError(reason))
 
 
-def _other(problem: WireProblem) -> StrandlineError:
+def _other(problem: WireProblem, url: str) -> StrandlineError:
     if problem.status in _REFUSED:
         return InvalidError(f"the server refused this: {problem.detail}", status=problem.status)
-    if problem.status >= 500:  # noqa: PLR2004 - Errors of the server.
+    if problem.status < _REQUEST_FAILED or problem.status in _NO_SUCH_CALL:
+        return InvalidError(
+            "no log is served at this URL, check its host, port and path",
+            url=url,
+            status=problem.status,
+        )
+    if problem.status >= _SERVER_FAILED:
         return FailedError(RuntimeError(problem.detail or f"status {problem.status}"))
     return InvalidError(problem.detail or "the server refused this", status=problem.status)
 
@@ -88,6 +97,11 @@ def _attributes(problem: WireProblem) -> dict[str, Any]:
         return {name: problem.fields.get(name) for name in _QUOTA}
     names = ("oldest", "diverged_at", "partition", "epoch", "file", "position")
     return {name: problem.fields[name] for name in names if name in problem.fields}
+
+
+def is_of_proxy(problem: WireProblem) -> bool:
+    """Whether a proxy that cannot reach the server answered; the call may have been executed."""
+    return not problem.title and problem.status in (502, 504)
 
 
 def is_ending(problem: WireProblem) -> bool:
