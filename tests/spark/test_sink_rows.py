@@ -1,6 +1,7 @@
 """Which rows a topic takes, and what they become."""
 
 import datetime as dt
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
@@ -192,7 +193,16 @@ TYPES: dict[str, tuple[pa.DataType, list[Any]]] = {
     "decimal": (pa.decimal128(20, 3), [Decimal("1.250"), None]),
     "list": (pa.list_(pa.uint8()), [[1, None], []]),
     "large_list": (pa.large_list(pa.string()), [["a"], None]),
-    "fixed_list": (pa.list_(pa.int32(), 2), [[1, 2], [3, 4]]),
+    "fixed_list": (pa.list_(pa.int32(), 2), [[1, 2], None, [None, 4]]),
+    "struct_of_fixed_lists": (
+        pa.struct([("a", pa.list_(pa.uint8(), 2))]),
+        [None, {"a": [1, 2]}, {"a": None}],
+    ),
+    "fixed_lists_of_maps": (
+        pa.list_(pa.map_(pa.string(), pa.list_(pa.float16(), 1)), 1),
+        [[[("a", [1.5])]], None, [None], [[("b", None)]]],
+    ),
+    "list_of_float16": (pa.list_(pa.float16()), [[1.5, float("-inf"), None], None]),
     "struct": (
         pa.struct([("a", pa.uint8()), ("b", pa.large_string())]),
         [{"a": 1, "b": "x"}, None],
@@ -224,6 +234,11 @@ def test_every_type_comes_back_from_spark_exactly(log: sl.Log, url: str, name: s
         (pa.uint8(), pa.array([256], pa.int16())),
         (pa.uint64(), pa.array([Decimal(-1)], pa.decimal128(20, 0))),
         (pa.float16(), pa.array([0.1], pa.float32())),
+        (pa.list_(pa.float32()), pa.array([None, [0.1]], pa.list_(pa.float64()))),
+        (
+            pa.map_(pa.string(), pa.struct([("a", pa.float16())])),
+            pa.array([[("k", {"a": 0.1})]], pa.map_(pa.string(), pa.struct([("a", pa.float32())]))),
+        ),
         (pa.timestamp("s", "UTC"), pa.array([NOON], SPARK_TIME)),
         (pa.binary(3), pa.array([b"four"])),
         (pa.list_(pa.int32(), 2), pa.array([[1]], pa.list_(pa.int32()))),
@@ -240,6 +255,27 @@ def test_a_value_that_would_change_is_refused(
 
     assert "read a newer" not in str(caught.value)
     assert sink.files() == []
+
+
+@pytest.mark.parametrize("within", [lambda each: each, pa.list_, lambda each: pa.list_(each, 1)])
+def test_lists_of_a_fixed_size_may_all_be_null(
+    log: sl.Log, url: str, within: Callable[[pa.DataType], pa.DataType]
+) -> None:
+    arrow = within(pa.list_(pa.int16(), 2))
+    schema = pa.schema([pa.field("c", arrow)])
+    log.scope().register("t", schema)
+    # Spark sends no address for a buffer without values.
+    empty = pa.foreign_buffer(0, 0)
+    inner = pa.Array.from_buffers(pa.int16(), 0, [None, empty])
+    nulls = pa.array([0, 0], pa.int32())
+    column = pa.ListArray.from_arrays(nulls, inner, mask=pa.array([True]))
+    if arrow != pa.list_(pa.int16(), 2):
+        column = pa.ListArray.from_arrays(pa.array([0, 1], pa.int32()), column)
+
+    Sink(log, url).write(0, pa.record_batch([column], ["c"]))
+
+    (found,) = values(log)
+    assert found.equals(pa.record_batch([pa.array(column.to_pylist(), arrow)], schema=schema))
 
 
 ZONED, LOCAL = pa.timestamp("us", "UTC"), pa.timestamp("us")

@@ -201,13 +201,34 @@ def _checked_cast(column: pa.Array, arrow: pa.DataType) -> pa.Array:
     if column.type == arrow:
         return column
     cast = fitted(column, arrow)
-    if pa.types.is_floating(arrow) and not is_wider(arrow, column.type):
-        # Arrow rounds floats silently. The check's module is slow to import, and rarely needed.
-        pc: Any = import_module("pyarrow.compute")
-        lost = pc.and_not(pc.not_equal(cast.cast(column.type), column), pc.is_nan(column))
-        if pc.any(lost).as_py():
-            raise pa.ArrowInvalid(f"a number has more digits than {arrow} keeps")
+    if not is_wider(arrow, column.type):
+        for given, found in zip(_leaves(column), _leaves(cast), strict=True):
+            _check_rounding(given, found)
     return cast
+
+
+def _check_rounding(given: pa.Array, found: pa.Array) -> None:
+    """Raise ArrowInvalid if a cast has changed a number: Arrow rounds floats silently."""
+    if given.type == found.type or not pa.types.is_floating(found.type):
+        return
+    # The module is slow to import, and rarely needed.
+    pc: Any = import_module("pyarrow.compute")
+    lost = pc.and_not(pc.not_equal(found.cast(given.type), given), pc.is_nan(given))
+    if pc.any(lost).as_py():
+        raise pa.ArrowInvalid(f"a number has more digits than {found.type} keeps")
+
+
+def _leaves(column: pa.Array) -> Iterator[pa.Array]:
+    """Yield the values of a column, and of each field within one, in the order of its type."""
+    if not pa.types.is_nested(column.type):
+        yield column
+        return
+    if pa.types.is_map(column.type):
+        inner = [column.keys, column.items]
+    else:
+        inner = column.flatten() if pa.types.is_struct(column.type) else [column.flatten()]
+    for each in inner:
+        yield from _leaves(each)
 
 
 def _named(wanted: pa.Schema, name: str, given: pa.Schema) -> str:

@@ -265,13 +265,56 @@ def _in_utc(rows: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _fixed_width(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Return the rows with binary columns cut to the fixed width of the schema."""
+    """Return the rows with binary columns and lists cut to the fixed width of the schema."""
     for index, each in enumerate(rows.schema):
         wanted = schema.field(each.name).type if each.name in schema.names else None
-        if wanted is not None and pa.types.is_fixed_size_binary(wanted):
-            column = pa.array(rows.column(index).to_pylist(), wanted)
-            rows = rows.set_column(index, pa.field(each.name, wanted), column)
+        if wanted is None:
+            continue
+        column = rows.column(index)
+        if pa.types.is_fixed_size_binary(wanted):
+            column = pa.array(column.to_pylist(), wanted)
+        else:
+            column = _sized(column, wanted)
+        rows = rows.set_column(index, pa.field(each.name, column.type), column)
     return rows
+
+
+def _has_sizes(arrow: pa.DataType) -> bool:
+    """Whether there are lists of a fixed size in a type."""
+    if pa.types.is_fixed_size_list(arrow):
+        return True
+    inner = range(arrow.num_fields) if pa.types.is_nested(arrow) else ()
+    return any(_has_sizes(arrow.field(number).type) for number in inner)
+
+
+def _sized(column: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """Return the column with lists of a fixed size where the wanted type has them.
+
+    Arrow's cast refuses lists in a struct that is null, and if all lists are null, it crashes
+    on the buffers that Spark sends.
+    """
+    given = column.type
+    if not _has_sizes(wanted):
+        return column
+    if pa.types.is_struct(given) and pa.types.is_struct(wanted):
+        inner = [
+            _sized(each, wanted.field(field.name).type)
+            for each, field in zip(column.flatten(), given, strict=True)
+        ]
+        names = [field.name for field in given]
+        return pa.StructArray.from_arrays(inner, names, mask=column.is_null())
+    if pa.types.is_map(given) and pa.types.is_map(wanted):
+        items = _sized(column.items, wanted.item_type)
+        return pa.MapArray.from_arrays(column.offsets, column.keys, items, mask=column.is_null())
+    if not (pa.types.is_list(given) and hasattr(wanted, "value_type")):
+        return column
+    if _has_sizes(wanted.value_type):
+        values = _sized(column.values, wanted.value_type)
+        column = pa.ListArray.from_arrays(column.offsets, values, mask=column.is_null())
+    if not pa.types.is_fixed_size_list(wanted):
+        return column
+    sized = pa.list_(column.type.value_type, wanted.list_size)
+    return pa.nulls(len(column), sized) if column.null_count == len(column) else column.cast(sized)
 
 
 # --- events ---
