@@ -320,6 +320,27 @@ def test_a_partition_that_is_unavailable_is_tried_again_and_holds_no_other_up() 
     assert subscription.assignment.fault(0) is None
 
 
+def test_looks_that_take_longer_than_the_interval_of_polls_end_with_the_timeout() -> None:
+    clock = FakeClock()
+    steered = SteeredLog(clock=clock)
+    steered.as_log().create_topic("orders", partitions=8)
+    subscription = subscribe(steered.as_log(), "orders", clock=clock)
+    looks: list[int] = []
+
+    def look_slowly(partition: int) -> None:
+        looks.append(partition)
+        assert len(looks) < 100, "it looks again and again"
+        clock.advance(0.4)
+
+    steered.after_marks = look_slowly
+    clock.advance(2.0)
+
+    assert subscription.next(timeout_s=0) is None
+    assert sorted(set(looks)) == list(range(8))
+    fill(steered.as_log(), "orders", 7, 1)
+    assert places([subscription.next(timeout_s=0)]) == [(7, 0)]
+
+
 def test_a_partition_that_never_runs_dry_does_not_keep_others_from_being_heard(
     steered: SteeredLog,
 ) -> None:

@@ -12,22 +12,46 @@ from strandline.clock import Clock
 #: A healthy server gets this long even for a call with no time left.
 GRACE_S: Final = 1.0
 
-_deadline: ContextVar[float | None] = ContextVar("strandline_deadline", default=None)
+
+class _Limit:
+    __slots__ = ("deadline", "grace_s")
+
+    def __init__(self, deadline: float) -> None:
+        self.deadline = deadline
+        self.grace_s = GRACE_S
 
 
-def begin_limit(deadline: float | None) -> "Token[float | None]":
+_limit: ContextVar[_Limit | None] = ContextVar("strandline_limit", default=None)
+
+
+def begin_limit(deadline: float | None) -> "Token[_Limit | None]":
     """Set the deadline for stores' waits, in the calls of this thread or task."""
-    return _deadline.set(deadline)
+    return _limit.set(None if deadline is None else _Limit(deadline))
 
 
-def end_limit(token: "Token[float | None]") -> None:
+def end_limit(token: "Token[_Limit | None]") -> None:
     """Restore the previous deadline."""
-    _deadline.reset(token)
+    _limit.reset(token)
+
+
+def note_unavailable() -> None:
+    """Halve the grace of the call, so that a hundred partitions do not wait a hundred times."""
+    if (limit := _limit.get()) is not None:
+        limit.grace_s /= 2
 
 
 def patience_s(clock: Clock, usual_s: float) -> float:
     """Return how long to wait for a server: as usual, or the rest of the call's time."""
-    deadline = _deadline.get()
-    if deadline is None:
+    if (limit := _limit.get()) is None:
         return usual_s
-    return min(usual_s, max(deadline - clock.monotonic(), GRACE_S))
+    return min(usual_s, max(limit.deadline - clock.monotonic(), limit.grace_s))
+
+
+def answer_s(clock: Clock, usual_s: float) -> float:
+    """Return how long to wait for the answer to a request that a server has accepted.
+
+    As usual, because it may be at work; as `patience_s` once it was unavailable in this call.
+    """
+    limit = _limit.get()
+    is_usual = limit is None or limit.grace_s == GRACE_S
+    return usual_s if is_usual else patience_s(clock, usual_s)

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from strandline.clock import Clock
 from strandline.log import Hint, Log, Watch
+from strandline.log.patience import note_unavailable
 from strandline.subscriptions.cursor import Cursor, Cursors, Need, TopicPartition
 from strandline.subscriptions.following import Following
 from strandline.subscriptions.markers import Marker
@@ -84,6 +85,8 @@ class Pages:
         #: Called before the first look of each poll that may block.
         self._on_poll = on_poll
         self._is_polled = True
+        #: How many cursors are to be served before the current poll is over.
+        self._turns_left = 0
         self._following: Following | None = None
         if not durable_only:
             self._following = Following(log, watch, clock, records_max=records_max)
@@ -324,7 +327,7 @@ class Pages:
 
     def look_everywhere(self) -> None:
         """Have the next take look at all partitions."""
-        self._poll_at = self._clock.monotonic()
+        self._turns_left, self._poll_at = 0, self._clock.monotonic()
 
     def wait_s(self, deadline: float | None) -> float:
         """Return how long to wait: until the next poll, or the deadline."""
@@ -338,6 +341,7 @@ class Pages:
             self._poll()
             cursor = self._cursors.turn()
             if cursor is None:
+                self._end_turn(0)
                 return None
             if not reads_history and self._may_block(cursor):
                 self._cursors.put_back(cursor)
@@ -404,11 +408,17 @@ class Pages:
         self._page_end = None
 
     def _poll(self) -> None:
-        now = self._clock.monotonic()
-        if now >= self._poll_at:
+        if not self._turns_left and (now := self._clock.monotonic()) >= self._poll_at:
             self._poll_at = now + POLL_S
             self._is_polled = False
             self._cursors.doubt()
+            self._turns_left = len(self._cursors)
+
+    def _end_turn(self, left: int) -> None:
+        # The next poll is later than the end of this one, which may have taken long.
+        if self._turns_left and left <= 0:
+            self._poll_at = max(self._poll_at, self._clock.monotonic() + POLL_S)
+        self._turns_left = max(left, 0)
 
     def _serve(self, cursor: Cursor) -> Marker | None:
         need = cursor.need
@@ -421,13 +431,13 @@ class Pages:
                 self._read(cursor)
             else:
                 self._look_at(cursor)
-        except UnavailableError as error:
-            # Not queued: other partitions are served until the next poll, which is not at
-            # once, even if the failure took long.
-            cursor.fault = error
-            self._poll_at = self._clock.monotonic() + POLL_S
-        else:
             cursor.fault = None
+        except UnavailableError as error:
+            # Not queued: other partitions are served until the next poll, which is not at once.
+            cursor.fault = error
+            note_unavailable()
+            self._poll_at = self._clock.monotonic() + POLL_S
+        self._end_turn(self._turns_left - 1)
         return None
 
     def _look_at(self, cursor: Cursor) -> None:

@@ -14,6 +14,8 @@ import msgspec
 from strandline.clock import Clock
 from strandline.log import wire
 from strandline.log.open_state import OpenState
+from strandline.log.patience import answer_s as left_answer_s
+from strandline.log.patience import patience_s as left_patience_s
 from strandline.stores.addresses import tls_context
 from strandline.stores.remote.errors import (
     TransportError,
@@ -62,6 +64,7 @@ class RemoteConnection:
         self.state: Final = OpenState()
         self.clock = clock
         self.patience_s = patience_s
+        self._timeout_s = timeout_s
         self._headers = headers = {"content-type": wire.MSGPACK, "accept": wire.MSGPACK}
         if token is not None:
             if not _TOKEN.fullmatch(check_text("token", token)):
@@ -71,7 +74,6 @@ class RemoteConnection:
         self._client = httpx2.Client(
             base_url=f"{self.url}/v1/store/",
             headers=headers,
-            timeout=httpx2.Timeout(timeout_s, connect=min(timeout_s, 5.0)),
             limits=httpx2.Limits(max_connections=256, max_keepalive_connections=32),
             trust_env=False,
             verify=self._tls,
@@ -106,8 +108,8 @@ class RemoteConnection:
         raise AssertionError
 
     def tries(self) -> "Tries":
-        """Return the pauses between tries, within `patience_s`."""
-        return Tries(self.clock, self.patience_s)
+        """Return the pauses between tries, within `patience_s` and the limit of the call above."""
+        return Tries(self.clock, left_patience_s(self.clock, self.patience_s))
 
     def rest(self, pause_s: float | None) -> bool:
         """Wait before another try; False if there is none. ClosedError once it is closed."""
@@ -131,7 +133,7 @@ class RemoteConnection:
         """Send a message once. TransportError, or ProblemError for a problem document."""
         try:
             with self._under_way():
-                answer = self._client.post(name, content=body)
+                answer = self._client.post(name, content=body, timeout=self._limits())
         except _NOT_SENT as error:
             _check_certificate(error, self.url)
             raise TransportError(str(error) or type(error).__name__, was_sent=False) from error
@@ -151,6 +153,11 @@ class RemoteConnection:
         if is_of_proxy(problem):
             raise TransportError(f"status {problem.status} of a proxy", was_sent=True)
         raise ProblemError(problem)
+
+    def _limits(self) -> httpx2.Timeout:
+        answer_s = left_answer_s(self.clock, self._timeout_s)
+        connect_s = left_patience_s(self.clock, min(self._timeout_s, 5.0))
+        return httpx2.Timeout(answer_s, connect=connect_s)
 
     @contextlib.contextmanager
     def _under_way(self) -> Iterator[None]:
