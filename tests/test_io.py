@@ -120,6 +120,29 @@ def test_a_stingy_system_still_gets_every_byte_written(
     assert io.pread(fd, 100, 5) == b"0123456789"
 
 
+def test_pieces_are_written_one_after_the_other(io: Io, fd: int) -> None:
+    many = [b"%04d" % number for number in range(3000)]
+
+    io.pwritev(fd, many, 2)
+    io.pwritev(fd, [bytearray(b"ab"), b"", memoryview(b"cd")], 0)
+
+    assert io.pread(fd, 1 << 20, 0) == b"abcd" + b"".join(many)[2:]
+
+
+@pytest.mark.parametrize("most", [1, 3, 4, 7])
+def test_a_stingy_system_still_gets_every_byte_of_all_pieces(
+    io: Io, fd: int, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    def some(fd: int, pieces: list[bytes], at: int) -> int:
+        return os.pwrite(fd, b"".join(pieces)[:most], at)
+
+    monkeypatch.setattr(os, "pwritev", some)
+
+    io.pwritev(fd, [b"0123", b"456", b"", b"789"], 5)
+
+    assert io.pread(fd, 100, 5) == b"0123456789"
+
+
 def test_a_write_cut_short_by_a_limit_raises_what_stopped_it(io: Io, fd: int) -> None:
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (50, limits[1]))

@@ -8,7 +8,7 @@ leave.
 import errno
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, NoReturn, TypeAlias
 
@@ -180,6 +180,10 @@ class Disk:
             written = bytes(data)
             put(self._own(inode), written, offset)
             self.journal.append(Write(inode, offset, written))
+
+    def pwritev(self, fd: int, pieces: Sequence[Buffer], offset: int, /) -> None:
+        """See Io."""
+        self.pwrite(fd, b"".join(pieces), offset)
 
     def uncache(self, fd: int, length: int, offset: int, /) -> None:
         """See Io."""

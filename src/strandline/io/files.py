@@ -9,7 +9,7 @@ import os
 import resource
 import stat as stat_bits
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, Protocol
 
@@ -59,6 +59,9 @@ class Io(Protocol):
 
     def pwrite(self, fd: int, data: Buffer, offset: int, /) -> None:
         """Write all of `data` at `offset`; if this raises, any part may have been written."""
+
+    def pwritev(self, fd: int, pieces: Sequence[Buffer], offset: int, /) -> None:
+        """Write these pieces one after the other, as `pwrite` writes one."""
 
     def uncache(self, fd: int, length: int, offset: int, /) -> None:
         """Allow the system to drop `length` bytes at `offset` from its page cache.
@@ -153,6 +156,8 @@ _WRITEBACK_BYTES = 3 << 20
 #: For smaller writes, writeback is started after each such step of the file.
 _SMALL_BYTES = 1 << 20
 _STEP_BYTES = 4 << 20
+#: How many pieces one call of the system takes.
+_PIECES_MAX = 1024
 #: A process that has fewer descriptors than this is far from any limit.
 _DESCRIPTORS_MIN = 64
 _BOOT_ID_BYTES = 8
@@ -223,13 +228,19 @@ class SystemIo:
         if written != len(data):
             rest = memoryview(data).cast("B")[written:]
             self._pwrite_rest(fd, rest, offset + written)
-        if IS_COMPILED and written >= _WRITEBACK_BYTES:
-            # The disk writes while the next data is prepared, so that a later sync is short.
-            start_writeback(fd, offset, len(data))
-        elif IS_COMPILED and written < _SMALL_BYTES:
-            end, begun = offset + written, offset // _STEP_BYTES * _STEP_BYTES
-            if end >= begun + _STEP_BYTES:
-                start_writeback(fd, begun, end - begun)
+        if IS_COMPILED and offset % _STEP_BYTES + written >= _WRITEBACK_BYTES:
+            _begin_writeback(fd, offset, len(data))
+
+    def pwritev(self, fd: int, pieces: Sequence[Buffer], offset: int, /) -> None:
+        """See Io."""
+        for first in range(0, len(pieces), _PIECES_MAX):
+            some = pieces[first : first + _PIECES_MAX]
+            size, written = sum(map(len, some)), os.pwritev(fd, some, offset)
+            if written != size:
+                self._pwritev_rest(fd, some, offset, written)
+            if IS_COMPILED:
+                _begin_writeback(fd, offset, size)
+            offset += size
 
     def size(self, fd: int, /) -> int:
         """See Io."""
@@ -297,6 +308,13 @@ class SystemIo:
             self._boot_id = hashlib.blake2b(text, digest_size=_BOOT_ID_BYTES).digest()
         return self._boot_id
 
+    def _pwritev_rest(self, fd: int, pieces: Sequence[Buffer], offset: int, written: int) -> None:
+        for piece in pieces:
+            done = min(written, len(piece))
+            self._pwrite_rest(fd, memoryview(piece).cast("B")[done:], offset + done)
+            written -= done
+            offset += len(piece)
+
     def _pwrite_rest(self, fd: int, rest: memoryview, offset: int) -> None:
         while rest:
             written = os.pwrite(fd, rest, offset)
@@ -308,6 +326,17 @@ class SystemIo:
     def _extend(self, fd: int, length: int) -> None:
         if os.fstat(fd).st_size < length:
             os.ftruncate(fd, length)
+
+
+def _begin_writeback(fd: int, offset: int, size: int) -> None:
+    """Make the system begin to write to disk what was written, or the step that it ends."""
+    if size >= _WRITEBACK_BYTES:
+        # The disk writes while the next data is prepared, so that a later sync is short.
+        start_writeback(fd, offset, size)
+    elif size < _SMALL_BYTES:
+        end, begun = offset + size, offset // _STEP_BYTES * _STEP_BYTES
+        if end >= begun + _STEP_BYTES:
+            start_writeback(fd, begun, end - begun)
 
 
 def _raise_limit(fd: int) -> None:

@@ -4,7 +4,7 @@ import errno
 import hashlib
 import os
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal, NoReturn, TypeVar
@@ -189,6 +189,10 @@ class FaultyIo:
             lambda: self._inner.pwrite(fd, content, offset),
             lambda keep_bytes: self._inner.pwrite(fd, content[:keep_bytes], offset),
         )
+
+    def pwritev(self, fd: int, pieces: Sequence[Buffer], offset: int, /) -> None:
+        """See Io. Recorded as one `pwrite`, which may be torn anywhere."""
+        self.pwrite(fd, b"".join(pieces), offset)
 
     def uncache(self, fd: int, length: int, offset: int, /) -> None:
         """See Io. Not recorded as an operation, because nothing changes."""

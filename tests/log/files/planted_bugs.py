@@ -235,7 +235,7 @@ CRASH_BUGS = [
         "a write is slots before it is in the file",
         PartitionWriter,
         "flush",
-        "_.pwrite(_.segment.fd, ...)",
+        "write(_.segment.fd, ...)",
         "pass",
     ),
 ]

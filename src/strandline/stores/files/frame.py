@@ -1,7 +1,6 @@
 """Frames: the units in which records are written, each whole or absent."""
 
-from collections.abc import Iterator, Sequence
-from itertools import groupby
+from collections.abc import Sequence
 from struct import Struct
 from typing import Final, NamedTuple, TypeAlias
 
@@ -295,12 +294,3 @@ def frame_bytes(data: bytes, at: int) -> int | None:
         return None
     length: int = HEADER.unpack_from(data, at)[5]
     return HEADER_BYTES + length if length <= FRAME_BYTES_MAX else None
-
-
-def gathered(chunks: Sequence[bytes | memoryview]) -> Iterator[bytes | memoryview]:
-    """Yield what to write at a time: small chunks joined, large ones separately."""
-    for is_large, run in groupby(chunks, lambda chunk: len(chunk) >= LARGE_BYTES):
-        if is_large:
-            yield from run
-        else:
-            yield b"".join(run)

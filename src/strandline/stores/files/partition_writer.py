@@ -17,7 +17,6 @@ from strandline.stores.files.appends import AppendDelta, Frozen, Head, RefusingD
 from strandline.stores.files.compiled_lane import CompiledLane, TailState, compiled_lane
 from strandline.stores.files.fencing import FencedError
 from strandline.stores.files.following import keep
-from strandline.stores.files.frame import gathered
 from strandline.stores.files.identity_window import IdentityWindow
 from strandline.stores.files.manifest import Manifest, manifest_name, store_manifest
 from strandline.stores.files.partition import PartitionFiles
@@ -380,8 +379,12 @@ class PartitionWriter:
     def flush(self, frozen: Frozen, epochs: range) -> None:  # noqa: ARG002 - Offsets suffice.
         owned, io = self._owned, self._io
         assert owned is not None
-        contents = frozen.chunks if len(frozen.chunks) == 1 else gathered(frozen.chunks)
-        start = at = self._end.position
+        chunks = frozen.chunks
+        write: Any = io.pwritev
+        content: Any = chunks
+        if len(chunks) == 1:
+            write, content = io.pwrite, chunks[0]
+        start = self._end.position
         _, boot, epoch, segment, _, first, _, low, _, _, _ = self._end
         number, size_bytes = owned.manifest.generation, frozen.size_bytes
         about = (frozen.position, frozen.next, frozen.last_us, low, frozen.crc, self._pid)
@@ -390,9 +393,7 @@ class PartitionWriter:
         try:
             if frozen.position > self._space.end:
                 self._space.have(owned.segment.fd, frozen.position, frozen.position - start)
-            for content in contents:
-                io.pwrite(owned.segment.fd, content, at)
-                at += len(content)
+            write(owned.segment.fd, content, start)
             self._end = end = _new(End, (number, boot, epoch, segment, *about, size_bytes))
             self._end_raw = raw = pack_end(self._seed, end)
             io.pwrite(owned.tail.fd, raw, 0)
