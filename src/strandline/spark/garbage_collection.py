@@ -2,11 +2,10 @@
 
 import contextlib
 import gc
-import sys
 from collections.abc import Iterator
 from functools import cache
 
-_DAEMON = "pyspark.daemon"
+from strandline.spark.worker_process import is_worker
 
 
 @contextlib.contextmanager
@@ -31,7 +30,6 @@ def freeze_imports() -> None:
     A worker runs a full collection after each task, in which it would scan every function
     and class of every module that was imported.
     """
-    main = getattr(sys.modules.get("__main__"), "__spec__", None)
-    if main is not None and main.name == _DAEMON:
+    if is_worker():
         gc.collect()
         gc.freeze()

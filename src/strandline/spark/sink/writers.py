@@ -1,8 +1,8 @@
 """The writers that Spark calls, in its tasks and for its driver, each in its own process."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import (
@@ -20,6 +20,7 @@ from strandline.spark.sink.committing import JOB_PREFIX, abort, commit, sweep
 from strandline.spark.sink.rows import TOPIC, topic_rows
 from strandline.spark.sink.settings import SinkSettings
 from strandline.spark.sink.staging import Staged, Stager
+from strandline.spark.worker_process import acknowledge_at_once
 from strandline.values import InvalidError, Mode
 
 
@@ -44,6 +45,10 @@ class BatchWriter(DataSourceArrowWriter):
         self.identity: Final = BatchIdentity(app, version)
         _prepare(settings, schema)
 
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        self.__dict__.update(state)
+        acknowledge_at_once()
+
     def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedMessage:
         return _staged(self.settings, self.identity, iterator)
 
@@ -59,6 +64,10 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     def __init__(self, settings: SinkSettings) -> None:
         self.settings = settings
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        self.__dict__.update(state)
+        acknowledge_at_once()
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> StagedMessage:
         return _staged(self.settings, streaming_identity(self.settings.app), iterator)

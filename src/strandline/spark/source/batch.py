@@ -1,6 +1,6 @@
 """Reads topics once, from a fixed start to a fixed end."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -22,6 +22,7 @@ from strandline.spark.source.places import Bounds, SourcePartition, kept_range
 from strandline.spark.source.reading import SourceRead, places_of
 from strandline.spark.source.skipping import filter_bound
 from strandline.spark.source.splits import Extent, Split, plan
+from strandline.spark.worker_process import acknowledge_at_once
 
 
 class BatchReader(DataSourceReader):
@@ -29,6 +30,10 @@ class BatchReader(DataSourceReader):
 
     def __init__(self, reading: SourceRead) -> None:
         self.reading: SourceRead = reading
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        self.__dict__.update(state)
+        acknowledge_at_once()
 
     def partitions(self) -> Sequence[InputPartition]:
         splits = self._splits()

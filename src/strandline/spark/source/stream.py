@@ -32,6 +32,7 @@ from strandline.spark.source.positions import (
 )
 from strandline.spark.source.reading import SourceRead, places_of
 from strandline.spark.source.splits import Extent, Split, plan, sized
+from strandline.spark.worker_process import acknowledge_at_once
 from strandline.values import DivergedError, InvalidError, Mode, TrimmedError
 
 _logger = logging.getLogger("strandline")
@@ -61,6 +62,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         self.__init__(state["reading"])  # type: ignore[misc] # A worker's copy begins again.
+        acknowledge_at_once()
 
     # --- how far ---
 
