@@ -1,4 +1,4 @@
-"""A server of Redis on this machine, in a folder of its own."""
+"""A server of Redis on this machine, in its own folder."""
 
 import subprocess
 from collections.abc import Iterator

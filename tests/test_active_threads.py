@@ -1,4 +1,4 @@
-"""Each thread has an active log of its own."""
+"""Each thread has its own active log."""
 
 from concurrent.futures import ThreadPoolExecutor
 

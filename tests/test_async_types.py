@@ -1,4 +1,4 @@
-"""Type checkers know the exact types of both faces: mypy checks what stands here."""
+"""Type checkers know the exact types of both faces: mypy checks this file."""
 
 import sqlite3
 from collections.abc import AsyncIterator, Mapping, Sequence

@@ -213,7 +213,7 @@ def scheme_branches(module: ast.Module) -> Iterator[int]:
 
 
 def constants_of(module: ast.Module) -> dict[str, ast.expr]:
-    """Return what the module's own names stand for."""
+    """Return the values of the module's own names."""
     found = {}
     for node in module.body:
         match node:

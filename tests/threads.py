@@ -7,7 +7,7 @@ from typing import Any
 
 
 def on_thread(action: Callable[[], Any]) -> "Future[Any]":
-    """Run `action` on a thread of its own; its result or error is the future's."""
+    """Run `action` on a separate thread; its result or error is the future's."""
     future: Future[Any] = Future()
 
     def run() -> None:

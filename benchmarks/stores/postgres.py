@@ -24,7 +24,7 @@ NUMBERS = count()
 def server() -> PostgresServer:
     """The server of the run."""
     # On a disk, since what it costs to be durable is measured; the path of a socket is short.
-    started = PostgresServer(inside=Path("/tmp"))  # noqa: S108 - The folder has a name of its own.
+    started = PostgresServer(inside=Path("/tmp"))  # noqa: S108 - The folder has its own name.
     atexit.register(started.close)
     return started
 

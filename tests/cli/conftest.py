@@ -1,4 +1,4 @@
-"""Each test of the program works in a folder of its own, on the default log there."""
+"""Each test of the program works in its own folder, on the default log there."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The program as tests run it: in this process, or as a process of its own."""
+"""The program as tests run it: in this process, or as a separate process."""
 
 import os
 import subprocess
@@ -36,7 +36,7 @@ def prepare() -> None:
 
 
 class Ran:
-    """What came of one run."""
+    """The result of one run."""
 
     def __init__(self, code: int, stdout: str, stderr: str) -> None:
         self.code = code

@@ -1,4 +1,4 @@
-"""Each command's help has examples, and they work as they stand there."""
+"""Each command's help has examples, which work as written."""
 
 import re
 import shlex

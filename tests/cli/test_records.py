@@ -479,7 +479,7 @@ def test_dead_letters_are_listed_and_redriven_once(orders: str) -> None:
     redrive = ("dead-letters", "redrive", orders, "--json")
     assert ran(*redrive, "--offset", "7").document["dead_letters"] == []
     assert len(ran(*redrive).document["dead_letters"]) == 1
-    assert ran(*redrive).document["dead_letters"] == [], "each goes once"
+    assert ran(*redrive).document["dead_letters"] == [], "each is redriven once"
     assert ran("dead-letters", "list", orders, "--json").document["dead_letters"][0]["is_redriven"]
     assert len(payloads(orders)) == 5, "readers of the topic see nothing of it"
 

@@ -19,7 +19,7 @@ PATIENCE_S = 60.0
 
 
 class Loop:
-    """A loop in a thread of its own."""
+    """A loop in a separate thread."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()

@@ -11,6 +11,6 @@ from tests.logs import file_log
 
 @pytest.fixture
 def reader(log: Log, tmp_path: Path) -> Iterator[Log]:
-    """Return another log object: to it, the writer is as good as another process."""
+    """Return another log object: for it, the writer is like another process."""
     with file_log(str(tmp_path / "log"), mode="read") as opened:
         yield opened

@@ -191,7 +191,7 @@ def _lists(sl: Any, path: str) -> None:
 
 
 def _owns(sl: Any, path: Path) -> None:
-    """Have an owner's lock file removed: a while later the core appends no more by itself."""
+    """Have an owner's lock file removed: a while later the core stops appending."""
     from strandline.clock import SystemClock  # noqa: PLC0415 - As above.
     from tests.core.test_lane import fast, lane_of  # noqa: PLC0415
 
@@ -275,7 +275,7 @@ def _gives_way(sl: Any, path: Path) -> None:
 
 
 def _looks(sl: Any, path: Path) -> None:
-    """Have the lock file removed: a while later the core appends no more by itself."""
+    """Have the lock file removed: a while later the core stops appending."""
     from strandline.clock import SystemClock  # noqa: PLC0415 - As above.
     from tests.core.test_lane import fast, lane_of  # noqa: PLC0415
 

@@ -53,7 +53,7 @@ def made(kind: Any, given: dict[str, Any]) -> Any:
 
 
 def plain_row(parts: tuple[Any, ...]) -> bytes:
-    """Return an event as it stands in a frame of rows."""
+    """Return an event as encoded in a frame of rows."""
     kind, payload, key, headers, occurred_at = parts
     # Without the head of an array of one.
     (encoded,) = encode_row(Draft(key, EventBody(kind, payload, headers, occurred_at), 0))

@@ -1,4 +1,4 @@
-"""The core and plain Python: the same bytes, values and errors, whatever goes in."""
+"""The core and plain Python: the same bytes, values and errors for any input."""
 
 import struct
 from importlib import import_module

@@ -87,7 +87,7 @@ LEFT = [
 
 
 def expected(text: bytes) -> list[bytes] | None:
-    """Return the rows of the events that Python makes of a body; None if it refuses one."""
+    """Return the rows of the events that Python decodes; None if it refuses one."""
     try:
         is_list = text.lstrip()[:1] == b"["
         kind: Any = list[AppendedEvent] if is_list else AppendedEvent
@@ -99,7 +99,7 @@ def expected(text: bytes) -> list[bytes] | None:
 
 
 def rows(text: bytes) -> list[bytes] | None:
-    """Return the rows of the events that the core makes of it; None if it leaves them."""
+    """Return the rows of the events that the core decodes; None if it leaves them to Python."""
     found = events_of_json(text, MANY)
     return None if found is NotImplemented else [each.stored_row() for each in found]
 

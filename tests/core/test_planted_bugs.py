@@ -89,7 +89,7 @@ def compiled(path: Path, source: str) -> None:
 def checked(
     objects: Path, folder: Path, sources: Mapping[str, str], *, stored_only: bool = False
 ) -> "subprocess.CompletedProcess[str]":
-    """Return the outcome of the check, in a process of its own, on a core of these sources."""
+    """Return the outcome of the check, in a separate process, on a core of these sources."""
     library = folder / "core.so"
     changed = [name for name in SOUND if sources[name] != SOUND[name]]
     for name in changed:

@@ -1,4 +1,4 @@
-"""The core has the system begin to store what was written, in a thread of its own."""
+"""The core starts the writeback of written data, in a separate thread."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""The service of the page on FastAPI: four workers and two consumers, as they stand there."""
+"""The service of the page on FastAPI: four workers and two consumers, as on the page."""
 
 import re
 import subprocess

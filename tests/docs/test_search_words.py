@@ -22,7 +22,7 @@ _FENCE = re.compile(r"^( *)(`{3,}).*?^\1\2", re.DOTALL | re.MULTILINE)
 
 
 def terms(text: str) -> list[str]:
-    """Return the terms that the search of the site makes of a text."""
+    """Return the search terms of a text."""
     settings = (DOCS.parent / "mkdocs.yml").read_text()
     (separator,) = re.findall(r"^ +separator: '(.+)'$", settings, re.MULTILINE)
     return [term for term in re.split(separator, text.lower()) if term]

@@ -1,4 +1,4 @@
-"""The worker of the page on sharing work, as it stands there, in several processes."""
+"""The worker of the page on sharing work, unchanged, in several processes."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""What becomes of an append follows from the records before it."""
+"""The outcome of an append follows from the records before it."""
 
 from collections.abc import Iterator
 

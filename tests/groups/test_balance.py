@@ -10,7 +10,7 @@ MEMBERS = st.sets(st.text("abcdefgh", min_size=1, max_size=3), min_size=1, max_s
 
 
 def settled(members: set[str], holders: dict[int, str | None]) -> dict[int, str]:
-    """Return what becomes of the holders once every move was made."""
+    """Return the holders after all moves."""
     return dict(targets(members, holders))
 
 

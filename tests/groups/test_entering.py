@@ -1,4 +1,4 @@
-"""A partition comes and goes while its consumer reads: no record is lost, none comes twice."""
+"""A partition comes and goes while its consumer reads: no record is lost or delivered twice."""
 
 import threading
 from collections.abc import Callable, Iterator

@@ -48,7 +48,7 @@ def member(log: sl.Log, by: Clock, **options: Unpack[ConsumerOptions]) -> sl.Con
 
 
 class ProcessClock:
-    """The clock of a process that can be stopped: nothing happens in it by itself then."""
+    """The clock of a process that can be stopped: no timer of it fires then."""
 
     def __init__(self, clock: FakeClock) -> None:
         self._clock = clock

@@ -359,7 +359,7 @@ def test_a_log_that_was_opened_for_less_erases_nothing(tmp_path: Path, mode: Any
 def test_a_file_that_was_replaced_is_found_again_by_what_was_noted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_noted: bool
 ) -> None:
-    """Planted: without the note, what a crash leaves behind stays for good."""
+    """Planted: without the note, what a crash leaves behind is never removed."""
 
     def stop(*_: object) -> None:
         raise InterruptedError

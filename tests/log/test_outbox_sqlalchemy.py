@@ -42,7 +42,7 @@ def log(tmp_path: Path) -> Iterator[Log]:
 
 
 def session_on(connection: sqlite3.Connection) -> Session:
-    """Return a session whose commits and rollbacks end a savepoint of its own, and no more."""
+    """Return a session whose commits and rollbacks end its own savepoint, and no more."""
     engine = create_engine(
         "sqlite://",
         creator=lambda: connection,

@@ -86,7 +86,7 @@ def make(path: str) -> ProofHead:
 
 
 def rewrite(path: str, forge: Forgery, *, with_chain: bool) -> None:
-    """Put what `forge` makes of the records in their place, and the new end with them."""
+    """Replace the records by the result of `forge`, and store the new end."""
     with sqlite_log(path) as log:
         topic = log.topic("orders")
         chain = Chain(log.id, topic.id, 0, ValueKind.EVENT)

@@ -51,7 +51,7 @@ class Interrupt(BaseException):
 
 @dataclass
 class Write:
-    """A write with a name of its own, and what `apply` shall do with it."""
+    """A write with its own name, and what `apply` shall do with it."""
 
     name: str
     channel: str

@@ -274,7 +274,7 @@ class CrashState:
             self._files[link.inode] = _File(b"")
 
     def _settle_names(self) -> None:
-        """Apply for good what is synced and follows no unsynced change in its directories."""
+        """Apply permanently what is synced and follows no unsynced change in its directories."""
         left: list[_Name] = []
         waiting: set[int] = set()
         for name in self._names:

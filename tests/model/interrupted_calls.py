@@ -135,7 +135,7 @@ class Store:
         self.log.close()
 
     def program(self) -> None:
-        """A whole program: what is interrupted is closed while the interrupt goes up."""
+        """A whole program: what is interrupted is closed while the interrupt propagates."""
         number = next(self.numbers)
         with sl.open(self.url) as log:
             log.append(TOPIC, sl.Event("made", {"n": number}))

@@ -96,7 +96,7 @@ class ToyStore:
         return values, end
 
     def _cut(self) -> None:
-        """Remove what lies behind the last good frame, for good, before anything is added."""
+        """Remove everything after the last valid frame, durably, before anything is added."""
         fd = self.io.open(self._path(self.number), "write")
         self.io.truncate(fd, self._end)
         self.io.sync(fd)

@@ -244,7 +244,7 @@ class Generator:
         )
 
     def _divided(self) -> str:
-        """A division by a constant, in every place where an expression may stand."""
+        """A division by a constant, in every place where an expression is allowed."""
         divisor = self._pick((*DIVISORS, *DIVISORS, "0"))
         value = self._pick((*INTEGERS, "d", "f", "(i32 - 1)", "TRY_CAST(s AS INT)"))
         if self._random.random() < 0.5:

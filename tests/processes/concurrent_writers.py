@@ -134,7 +134,7 @@ def append_when_awake(report: Report, *, url: str, producer: str) -> None:
 
 
 def own(report: Report, *, url: str, producer: str) -> None:
-    """Append as the only one who may, stop, append twice, and the same once more."""
+    """Append as the exclusive writer, stop, append twice, and repeat the last append."""
     log = open_store(url, exclusive=True)
     writer = Writer(report, log, producer, 0)
     assert writer.append(0)

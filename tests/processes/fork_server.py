@@ -71,7 +71,7 @@ class Child:
         return [json.loads(line) for line in lines]
 
     def messages(self, busy_timeout_s: float = PATIENCE_S) -> Iterator[Message]:
-        """Yield each message until the process ends, by itself or not.
+        """Yield each message until the process exits or is killed.
 
         A caller that stops early finds the rest later. Raises HangError when the process could
         have run for `busy_timeout_s` since its last message.
@@ -166,7 +166,7 @@ class ForkServer:
         return self._answer()
 
     def stacks(self, pid: int) -> str:
-        """Return where the threads of a child are; nothing of one that is stopped."""
+        """Return the stacks of the threads of a child; empty for one that is stopped."""
         start = self._stacks.seek(0, os.SEEK_END)
         os.kill(pid, _STACKS)
         deadline = time.monotonic() + _STACKS_WAIT_S

@@ -79,5 +79,5 @@ def check(ledger: Ledger, message: Message, where: str) -> None:
 
 
 def crash_of(messages: Iterable[Message]) -> str | None:
-    """Return the traceback with which the process ended by itself, if it did."""
+    """Return the traceback with which the process exited, if any."""
     return next((str(message[1]) for message in messages if message[0] == "crash"), None)

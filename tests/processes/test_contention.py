@@ -1,4 +1,4 @@
-"""Several writing processes and one partition: each event has an offset of its own."""
+"""Several writing processes and one partition: each event has its own offset."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Readers that join at any moment while processes append: start, start + 1, … and no more."""
+"""Readers that join at any moment while processes append: exactly start, start + 1, …."""
 
 import pytest
 

@@ -11,7 +11,7 @@ from tests.processes.workloads import TOPIC
 
 
 def needle(number: int) -> str:
-    """Return text that stands in one record only."""
+    """Return text that is in one record only."""
     return f"needle-{number:06d}-eldeen"
 
 

@@ -148,7 +148,7 @@ def stop_by_signal(server: ForkServer, scheme: str, folder: Path, seed: int, num
 
 
 def kill_redriving(server: ForkServer, url: str, *, bug: str | None = None) -> None:
-    """Kill redriving at one I/O call after the other; each dead letter goes once.
+    """Kill redriving at one I/O call after the other; each dead letter is redriven once.
 
     A file log has more to do after each death, so the steps grow.
     """

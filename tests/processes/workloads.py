@@ -110,7 +110,7 @@ def create(report: Report, url: str) -> None:
 
 
 def read_back(report: Report, url: str) -> None:
-    """Open the log, report what it holds, and append once more."""
+    """Open the log, report what it holds, and append again."""
     with open_store(url) as log:
         log.create_topic(TOPIC, partitions=PARTITIONS)
         report.report_contents(log, TOPIC, CONSUMER)

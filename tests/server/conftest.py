@@ -45,7 +45,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
 
 @pytest.fixture(scope="module")
 def shared_log() -> Iterator[Log]:
-    """A log of all tests of a module, each of which has topics of its own."""
+    """A log of all tests of a module, each of which has its own topics."""
     log = memory_log()
     yield log
     log.close()

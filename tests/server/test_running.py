@@ -1,4 +1,4 @@
-"""A server from its start to its end, in a process of its own."""
+"""A server from start to exit, in a separate process."""
 
 import logging
 import socket

@@ -50,7 +50,7 @@ class Daemon:
             )
 
     def wait_until_it_says(self, pattern: str) -> str:
-        """Return the first group of what it says; its log is the only thing that tells."""
+        """Return the first group that matches its log."""
         while True:
             ended = self._process.poll() is not None
             found = re.search(pattern, self._said.read_text())
@@ -102,7 +102,7 @@ def running_cluster(
 
 
 def _without(hidden: Path | None) -> list[str]:
-    """Return what starts a program in a mount namespace of its own, with an empty folder there."""
+    """Return what starts a program in its own mount namespace, with an empty folder there."""
     if hidden is None:
         return []
     emptied = 'mount -t tmpfs none "$0" && exec "$@"'
@@ -110,7 +110,7 @@ def _without(hidden: Path | None) -> list[str]:
 
 
 def why_nothing_can_be_hidden() -> str | None:
-    """Return why a worker cannot have a mount namespace of its own; None if it can."""
+    """Return why a worker cannot have its own mount namespace; None if it can."""
     try:
         made = subprocess.run([_UNSHARE, "--mount", "true"], capture_output=True, check=False)
     except OSError as error:
@@ -141,5 +141,5 @@ def driver_environment(python: Path) -> dict[str, str]:
 
 
 def _without_spark() -> dict[str, str]:
-    """Return this process's environment, without what a session of its own has left there."""
+    """Return this process's environment, without what its own session has left there."""
     return {name: value for name, value in os.environ.items() if "SPARK" not in name}

@@ -54,7 +54,7 @@ def _on_a_server(spark: SparkSession, url: str, folder: str, store: str, hidden:
 
 
 def _secrets(plan: str, folder: str) -> list[str]:
-    """Return where the token stands in clear: in plans, and what the checkpoint keeps."""
+    """Return where the token is in clear text: in plans, and in the checkpoint."""
     token = os.environ["STRANDLINE_TOKEN"]
     kept = {
         str(each): each.read_bytes()

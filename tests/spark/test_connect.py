@@ -56,7 +56,7 @@ def test_commands_use_the_server_that_the_environment_names(server: str, tmp_pat
 
 
 def run(server: str, *words: str) -> dict[str, object]:
-    """Return the answer of a command, which starts no Java of its own."""
+    """Return the answer of a command, which starts no JVM."""
     kept = {name: value for name, value in os.environ.items() if "SPARK" not in name}
     ended = subprocess.run(
         [sys.executable, "-m", "strandline", "pipeline", *words, "--json"],

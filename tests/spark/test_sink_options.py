@@ -90,7 +90,7 @@ def test_staged_rows_lie_beside_the_topics() -> None:
 
 
 class Task:
-    """What Spark tells a task."""
+    """The context that Spark gives a task."""
 
     def __init__(self, **properties: str) -> None:
         self._properties = properties

@@ -184,7 +184,7 @@ def test_a_tier_in_s3_goes_through_the_source_where_spark_has_no_means(
     fill(log, 10, first=40, partition=1)
     tier(log, "t", open_store(bucket), include_open=True, piece_records=15, local_bytes=0)
     fill(log, 7, first=50)
-    # A session of its own, in a process of its own: where the store is, workers know from
+    # A session of its own, in a separate process: where the store is, workers know from
     # the environment that Spark was started with.
     script = f"""
 from strandline.spark import local_session, table

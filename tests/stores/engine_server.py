@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-_MEMORY: Final = "/dev/shm"  # noqa: S108 - The folder in it has a name of its own.
+_MEMORY: Final = "/dev/shm"  # noqa: S108 - The folder in it has its own name.
 _FREE_MIN: Final = 2 << 30
 
 

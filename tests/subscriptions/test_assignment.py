@@ -89,7 +89,7 @@ def test_a_removed_partition_delivers_nothing_more(steered: SteeredLog) -> None:
 
 
 def test_a_remove_withdraws_what_was_read_already(steered: SteeredLog) -> None:
-    """WA3: a page in hand goes with its generation."""
+    """WA3: a page that was read is dropped with its generation."""
     log = steered.as_log()
     fill(log, "orders", 0, 5)
     subscription = subscribe(log, "orders", partitions=[0])

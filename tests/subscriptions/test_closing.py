@@ -23,7 +23,7 @@ def log(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[sl.Log]:
 
 
 def streams(log: sl.Log) -> list[Any]:
-    """Return one of each kind that has a record in hand and more read ahead."""
+    """Return one of each kind, with a delivered record and others read ahead."""
     consumer = log.consumer("orders", "worker")
     subscription = log.subscribe("orders")
     scoped = log.scope().subscribe("orders", start=sl.EARLIEST)

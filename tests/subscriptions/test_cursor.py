@@ -1,4 +1,4 @@
-"""The cursor by itself, with every interleaving that Hypothesis can think of."""
+"""The cursor alone, in interleavings found by Hypothesis."""
 
 from typing import Any
 from uuid import UUID

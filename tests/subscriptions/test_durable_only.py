@@ -102,7 +102,7 @@ def test_a_marker_stands_at_the_durable_end(log: sl.Log) -> None:
 
 
 def test_a_reader_is_not_woken_by_what_is_only_written(tmp_path: Path) -> None:
-    """On a clock that stands still no poll comes due: whatever it looks at, a hint came for it."""
+    """On a stopped clock no poll is due, so every read follows a hint."""
     clock = FakeClock()
     with CountingLog(SqliteStore(str(tmp_path / "events.db"), clock=clock), clock=clock) as log:
         log.create_topic("orders")

@@ -1,4 +1,4 @@
-"""What becomes of dead letters whose key is erased, before and after they were redriven."""
+"""Dead letters whose key is erased, before and after they were redriven."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Dead letters picked by a predicate on the records that they stand for."""
+"""Dead letters picked by a predicate on their records."""
 
 import pyarrow as pa
 import pytest

@@ -41,7 +41,7 @@ def clock() -> FakeClock:
 
 @pytest.fixture
 def still(clock: FakeClock) -> Iterator[SteeredLog]:
-    """A log whose time stands still: who is woken was woken by a hint."""
+    """A log with a stopped clock: a reader can only be woken by a hint."""
     log = SteeredLog(clock=clock)
     log.create_topic("orders", partitions=2)
     yield log
@@ -362,7 +362,7 @@ def test_a_failed_step_leaves_the_stream_where_it_was(still: SteeredLog, clock: 
 def test_an_interrupt_at_any_line_of_a_take_repeats_and_reorders_nothing(
     steered: SteeredLog, line: int
 ) -> None:
-    """Only the record that the interrupted step had in hand may be gone."""
+    """Only the record of the interrupted step may be missing."""
     log = steered.as_log()
     fill(log, "orders", 0, 6)
     subscription = subscribe(log, "orders", partitions=[0], read_ahead=3)

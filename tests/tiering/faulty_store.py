@@ -49,7 +49,7 @@ class FaultyObjects(MemoryObjects):
         self.torn: int | None = None
         """How many bytes of a put arrive."""
         self.stale: list[str] | None = None
-        """What `list` tells instead of the truth."""
+        """What `list` returns instead of the real names."""
 
     def put(self, name: str, content: bytes) -> str | None:
         self._before("put")

@@ -1,4 +1,4 @@
-"""Tiers a log in a process of its own, and dies at a given step."""
+"""Tiers a log in a separate process, and dies at a given step."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Records that are taken ahead, and called one after the other: nothing of it shows."""
+"""Records that are taken in advance, and handled in runs, with the same results."""
 
 import asyncio
 import contextvars

@@ -159,7 +159,7 @@ def test_a_name_is_one_global_topic_and_a_tenants_own_wins(open_again: OpenAgain
 
 
 def test_nothing_delivered_is_distinguished_from_the_first_delivered(log: sl.Log) -> None:
-    """WC11: and what is acked is a number of its own."""
+    """WC11: and what is acked is a separate number."""
     scope = log.scope()
     scope.register("orders", SCHEMA)
     with scope.subscribe("orders", consumer="billing") as subscription:

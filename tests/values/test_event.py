@@ -1,4 +1,4 @@
-"""Events: what goes in is what every reader gets back, or it is refused."""
+"""Events: every reader gets the values that were given, or they are refused."""
 
 import copy
 import dataclasses

@@ -72,7 +72,7 @@ def test_a_position_outside_the_marks_is_refused() -> None:
 
 
 def test_a_position_is_stored_as_json_and_checked_when_loaded() -> None:
-    """WE15: what is loaded is as good as what is made."""
+    """WE15: a loaded position is checked like a new one."""
     position = at(12, 3, B)
 
     assert Position.from_json(position.to_json()) == position

@@ -136,7 +136,7 @@ class Schedule:
         self._view: sl.LiveView[Offsets]
 
     def run(self) -> None:
-        """Run it; raise what goes wrong."""
+        """Run it; raise the first failure."""
         simulated = Threading(self.simulation)
         with self.simulation.replacing_threading_in(*MODULES, by=simulated):
             clock = SimulatedClock(self.simulation)
@@ -234,6 +234,6 @@ class Schedule:
 
 
 def run(seed: int) -> None:
-    """Run one schedule; raise what goes wrong."""
+    """Run one schedule; raise the first failure."""
     with tempfile.TemporaryDirectory() as folder:
         Schedule(seed, Path(folder)).run()

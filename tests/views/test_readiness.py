@@ -1,4 +1,4 @@
-"""Three answers: nothing, not ready, or the truth; and what a view tells of itself."""
+"""Three answers: nothing, not ready, or the state; and what a view reports."""
 
 import os
 import threading

@@ -64,7 +64,7 @@ class Step:
         return len(self.threads)
 
     def hold(self) -> None:
-        """Let every call from now on stop half-way."""
+        """Hold every call from now on inside the step."""
         self._is_held = True
 
     def release(self) -> None:
@@ -73,7 +73,7 @@ class Step:
             self._changed.notify_all()
 
     def wait_held(self, count: int = 1) -> None:
-        """Return once `count` calls stand still inside."""
+        """Return once `count` calls are held inside."""
         with self._changed:
             assert self._changed.wait_for(lambda: self._inside >= count, PATIENCE_S), (
                 "no thread came"
@@ -311,7 +311,7 @@ class SharedFlusher(KeyedFlusher):
 
 
 class Call(Generic[T]):
-    """A call under way in a thread of its own."""
+    """A call running in a separate thread."""
 
     def __init__(self, action: Callable[[], T]) -> None:
         self._action = action

@@ -179,7 +179,7 @@ def test_each_write_is_handed_back_at_its_own_deadline(open_store: OpenStore) ->
 
 
 def test_a_write_that_was_taken_in_time_may_be_finished_late(open_store: OpenStore) -> None:
-    """The deadline is about the lock: a wait without a timeout of its own continues."""
+    """The deadline is about the lock: a wait without its own timeout continues."""
     clock = FakeClock()
     store = open_store(shared=SharedRows(), clock=clock, started=False)
     receipt = store.channel.try_write(Put("a", 1), timeout_s=1)

@@ -162,7 +162,7 @@ def test_a_waiter_that_gives_up_leaves_the_work_to_another(open_store: OpenStore
 
 
 class WatchedClock(FakeClock):
-    """A fake clock at which one thread can be made to stand still when it asks the time."""
+    """A fake clock that can hold one thread when it reads the time."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Event loops: everything that can be waited on can be awaited, and no loop stands still."""
+"""Event loops: everything that can be waited on can be awaited, and no loop is blocked."""
 
 import asyncio
 import gc
@@ -23,7 +23,7 @@ APPLIED, WRITTEN, DURABLE = Durability
 
 
 async def until_held(step: Step) -> None:
-    """Give the loop to others until a call stands still inside `step`."""
+    """Run other tasks until a call is held inside `step`."""
     await asyncio.to_thread(step.wait_held)
 
 

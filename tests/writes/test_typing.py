@@ -1,4 +1,4 @@
-"""What mypy makes of a user's own delta. Strict mypy refuses an ignore that it does not need."""
+"""The types of a user's own delta, by mypy. Strict mypy refuses an ignore that it does not need."""
 
 from collections.abc import Callable
 

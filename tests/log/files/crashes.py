@@ -110,7 +110,7 @@ class FileWorkload(LogWorkload):
 
 
 def open_log(disk: Disk) -> Log:
-    """Open the log on a disk; each opening has ids of its own, each boot an earlier clock."""
+    """Open the log on a disk; each opening has its own ids, each boot an earlier clock."""
     opening = disk.boot * 1_000_003 + disk.age
     clock = TickingClock(now_us=START_US - disk.boot * 10_000_000, seed=opening)
     return file_log(PATH, io=disk, clock=clock, segment_bytes=SEGMENT_BYTES)

@@ -1,4 +1,4 @@
-"""What a caller sees when the file system fails, and what the log makes of it afterwards."""
+"""What a caller sees when the file system fails, and the state of the log afterwards."""
 
 import errno
 from collections.abc import Callable, Iterator

@@ -79,7 +79,7 @@ def head(path: Path) -> ProofHead:
 
 
 def make(path: Path) -> ProofHead:
-    """Return the head of a log with a few events, each in a frame of its own."""
+    """Return the head of a log with a few events, each in a separate frame."""
     with file_log(str(path)) as log:
         log.create_topic("orders", proof=True)
         for number in range(EVENTS):

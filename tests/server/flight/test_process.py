@@ -1,4 +1,4 @@
-"""Flight in a process of its own: TLS, addresses, SIGTERM."""
+"""Flight in a separate process: TLS, addresses, SIGTERM."""
 
 import json
 import socket

@@ -146,7 +146,7 @@ def test_a_failure_within_the_server_shows_nothing_of_it(
 
 
 class Follower:
-    """Reads a stream that follows a topic, on a thread of its own."""
+    """Reads a stream that follows a topic, on a separate thread."""
 
     def __init__(self, client: flight.FlightClient, asked: flight.Ticket) -> None:
         self.rows: list[tuple[int, int]] = []

@@ -37,7 +37,7 @@ def why_none() -> str | None:
 
 
 class NatsServer:
-    """A server in a folder of its own, on a port that the system chose once."""
+    """A server in its own folder, on a port that the system chose once."""
 
     def __init__(
         self,

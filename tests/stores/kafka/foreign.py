@@ -85,7 +85,7 @@ class ForeignTopic:
         return int(asked[place].result(_PATIENCE_S).offset)
 
     def transaction(self) -> Producer:
-        """Return a producer with a transaction of its own, which has begun."""
+        """Return a producer with its own transaction, which has begun."""
         name = f"writer-{os.getpid()}-{next(_NUMBERS)}"
         writer = Producer({**self.settings, "transactional.id": name})
         writer.init_transactions(_PATIENCE_S)

@@ -56,7 +56,7 @@ def free_port() -> int:
 
 
 class KafkaServer:
-    """A broker in a folder of its own. Several of one `quorum` are a cluster.
+    """A broker in its own folder. Several of one `quorum` are a cluster.
 
     A quorum is the ports of the controllers, in the order of the brokers' numbers. Clients can
     come by a wire, too, if it `has_wire`; or by a `door`, a port whose security `more` says.

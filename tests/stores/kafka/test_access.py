@@ -1,4 +1,4 @@
-"""How a log on Kafka is let in by SASL and TLS, and what is said where it is not."""
+"""Connections to Kafka by SASL and TLS, and the errors of refused ones."""
 
 import logging
 from collections.abc import Iterator

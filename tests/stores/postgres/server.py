@@ -63,7 +63,7 @@ def _children(pid: int) -> Iterator[int]:
 
 
 class PostgresServer:
-    """A server in a folder of its own, on a socket there."""
+    """A server in its own folder, on a socket there."""
 
     def __init__(
         self, *, programs: Path | None = None, inside: Path | None = None, **settings: str

@@ -1,4 +1,4 @@
-"""An application with a table of its own in the log's database, in each way to reach it."""
+"""An application with its own table in the log's database, in each way to reach it."""
 
 import contextlib
 from collections.abc import Iterator
@@ -106,7 +106,7 @@ class CoreShop(SessionShop):
 
 
 class DjangoShop:
-    """Has settings of its own while it is used: other tests of the process have others."""
+    """Has its own settings while it is used: other tests of the process have others."""
 
     def __init__(self, server: PostgresServer) -> None:
         place = {"NAME": "postgres", "USER": "lab", "HOST": str(server.folder)}

@@ -60,7 +60,7 @@ def direct(url: str, pooler: Pooler, server: PostgresServer) -> str:
 
 
 def run_in_schema(server: PostgresServer, url: str, statements: LiteralString) -> list[Any]:
-    """Execute statements where the tables of a log are, and return what comes of them."""
+    """Execute statements in the database of a log, and return their results."""
     schema = url.partition("schema=")[2]
     with psycopg.connect(server.url(), options=f"-c search_path={schema}") as connection:
         found = connection.execute(statements)

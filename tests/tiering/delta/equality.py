@@ -127,6 +127,6 @@ def run(folder: Path, seed: int, others: Mapping[str, Reader] | None = None) -> 
 
 
 def kill_movers(seed: int) -> None:
-    """Run one seed in a folder of its own."""
+    """Run one seed in its own folder."""
     with tempfile.TemporaryDirectory() as folder:
         run(Path(folder), seed)

@@ -32,7 +32,7 @@ def objects_in(folder: Path) -> dict[str, bytes]:
 
 
 def opened_to_others(log: LogOver, folder: Path) -> DeltaTable:
-    """Have the table require nothing of writers any more."""
+    """Remove the requirements of the table for writers."""
     table = TransactionLog(commit_store(log.objects), topic_folder(log.topic("t")), "other")
     protocol = {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}
     assert table.commit(table.snapshot().version + 1, [protocol])
