@@ -220,10 +220,7 @@ def holders(*, url: Url = None, json: Json = False) -> None:
     from strandline.log.holders import holders_of  # noqa: PLC0415 Takes long to import.
 
     with opened(url, Mode.READ) as log:
-        found = [
-            {**asdict(each), "since": None if each.since_us is None else moment(each.since_us)}
-            for each in holders_of(log)
-        ]
+        found = [{**asdict(each), "since": moment(each.since_us)} for each in holders_of(log)]
     for each in found:
         del each["since_us"]
     if json:

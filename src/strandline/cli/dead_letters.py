@@ -2,7 +2,6 @@
 
 from typing import TYPE_CHECKING, Annotated, Final
 
-import msgspec
 import typer
 
 from strandline.cli.command import command, new_app
@@ -14,7 +13,6 @@ from strandline.values.json_forms import moment
 if TYPE_CHECKING:
     from strandline.triggers import DeadLetter
 
-_OURS = "strandline."
 _ANSWER = (
     "{topic, dead_letters: [{offset, consumer, deliveries, reason, partition, record_offset, kind, "
     "key, payload, headers, is_redriven, dead_lettered_at}, …]}: `offset` is the position in the "
@@ -82,14 +80,17 @@ def show_dead_letter(
     json: Json = False,
 ) -> None:
     """Show a dead letter: its value, and the reason and deliveries of each attempt."""
-    from strandline.triggers import attempts  # noqa: PLC0415 Takes long to import.
+    from strandline.subscriptions.redriving import (  # noqa: PLC0415 Takes long to import.
+        attempts,
+        dead_letter_json,
+    )
 
     with opened(url, Mode.READ) as log:
         found = attempts(log, topic_of(log, topic, tenant), offset)
     if json:
         _show(topic, found, json=True)
         return
-    last = _dead_letter_json(found[-1])
+    last = dead_letter_json(found[-1])
     shown = ("consumer", "partition", "record_offset", "kind", "key", "headers")
     show_fields({name: last[name] for name in shown})
     show_fields({"payload": found[-1].event.payload_json.decode()})
@@ -191,7 +192,9 @@ def discard(
 
 def _show(topic: str, found: "list[DeadLetter]", *, json: bool) -> None:
     if json:
-        show_json({"topic": topic, "dead_letters": [_dead_letter_json(each) for each in found]})
+        from strandline.subscriptions.redriving import dead_letter_json  # noqa: PLC0415
+
+        show_json({"topic": topic, "dead_letters": [dead_letter_json(each) for each in found]})
         return
     show_table(
         ("offset", "consumer", "deliveries", "record", "kind", "redriven", "reason"),
@@ -208,24 +211,6 @@ def _show(topic: str, found: "list[DeadLetter]", *, json: bool) -> None:
             for each in found
         ],
     )
-
-
-def _dead_letter_json(letter: "DeadLetter") -> dict[str, object]:
-    headers = letter.event.headers
-    return {
-        "offset": letter.offset,
-        "consumer": letter.consumer,
-        "deliveries": letter.deliveries,
-        "reason": letter.reason,
-        "partition": letter.partition,
-        "record_offset": letter.record_offset,
-        "kind": letter.event.kind,
-        "key": letter.event.key,
-        "payload": msgspec.Raw(letter.event.payload_json),
-        "headers": {name: each for name, each in headers.items() if not name.startswith(_OURS)},
-        "is_redriven": letter.is_redriven,
-        "dead_lettered_at": moment(letter.timestamp_us),
-    }
 
 
 list_dead_letters.add_to(app)

@@ -36,7 +36,7 @@ class KeyedValue(Generic[ValueT]):
         return self._decode(self._store.get_key(self._found(), self._key))
 
     def change(self, changed: Callable[[ValueT], ValueT]) -> ValueT:
-        """Replace the value with what `changed` makes of it, durably; return the new value.
+        """Replace the value with the result of `changed`, durably; return the new value.
 
         `changed` is called again if another process was first. If it raises, nothing changes;
         if it returns the value unchanged, nothing is stored.

@@ -17,7 +17,7 @@ class ChangingStore(Protocol[T_contra]):
         key: str,
         change: Callable[[bytes | None], tuple[bytes, AnswerT]],
     ) -> AnswerT:
-        """Replace the value with what `change` makes of it; return its answer once durable.
+        """Replace the value with the result of `change`; return its answer once durable.
 
         If `change` raises, the value is unchanged. Other callers wait for the lock
         meanwhile, so `change` must be quick.
@@ -30,7 +30,7 @@ def change_key(
     key: str,
     change: Callable[[bytes | None], tuple[bytes, AnswerT]],
 ) -> AnswerT:
-    """Replace the value with what `change` makes of it, retrying on conflicts if need be.
+    """Replace the value with the result of `change`, retrying on conflicts if need be.
 
     Members of a group move the cursors in one key. With compare-and-swap, callers that wait
     for a lock would find the value changed each time, and would have to start again.

@@ -272,7 +272,7 @@ class StoreTopics(Protocol[T]):
     def change_settings(
         self, topic: T, change: Callable[[TopicSettings], TopicSettings]
     ) -> TopicSettings:
-        """Replace the settings with what `change` makes of them; durable when this returns.
+        """Replace the settings with the result of `change`; durable when this returns.
 
         If they have more partitions, the new ones exist, empty, at the same time.
         """

@@ -12,11 +12,9 @@ from strandline.server.call import Call
 from strandline.server.endpoint import JSON, endpoint, json_answer
 from strandline.server.tokens import TokenScope
 from strandline.subscriptions.dead_letters import dead_letter_topic_name
-from strandline.subscriptions.redriving import DeadLetter, dead_letters, redrive
+from strandline.subscriptions.redriving import DeadLetter, dead_letter_json, dead_letters, redrive
 from strandline.values import InvalidError, Topic
-from strandline.values.json_forms import moment
 
-_OURS = "strandline."
 _LETTERS_MAX = 1000
 
 
@@ -109,7 +107,7 @@ async def list_dead_letters(call: Call) -> Response:
     ]
     page = found[: query.limit]
     more = page[-1].offset if len(found) > query.limit else None
-    letters = [_letter_json(each) for each in page]
+    letters = [dead_letter_json(each) for each in page]
     return json_answer({"topic": topic.name, "dead_letters": letters, "next": more})
 
 
@@ -131,7 +129,7 @@ async def redrive_dead_letters(call: Call) -> Response:
         offsets=given.offsets,
         dry_run=given.dry_run,
     )
-    letters = [_letter_json(each) for each in found]
+    letters = [dead_letter_json(each) for each in found]
     return json_answer({"topic": topic.name, "dry_run": given.dry_run, "dead_letters": letters})
 
 
@@ -154,25 +152,6 @@ def _counts(log: Log, topics: list[Topic]) -> list[CountedDeadLetters]:
 
     parked = (each for each in topics if (each.tenant, dead_letter_topic_name(each)) in internal)
     return list(still_there(parked, look))
-
-
-def _letter_json(letter: DeadLetter) -> dict[str, Any]:
-    event = letter.event
-    own = {name: text for name, text in event.headers.items() if not name.startswith(_OURS)}
-    return {
-        "offset": letter.offset,
-        "consumer": letter.consumer,
-        "deliveries": letter.deliveries,
-        "reason": letter.reason,
-        "dead_lettered_at": moment(letter.timestamp_us),
-        "partition": letter.partition,
-        "record_offset": letter.record_offset,
-        "kind": event.kind,
-        "key": event.key,
-        "payload": msgspec.Raw(event.payload_json),
-        "headers": own,
-        "is_redriven": letter.is_redriven,
-    }
 
 
 ENDPOINTS = (count_dead_letters, list_dead_letters, redrive_dead_letters)

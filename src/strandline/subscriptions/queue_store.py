@@ -51,7 +51,7 @@ class QueueStore:
     def change(
         self, partition: int, change: Callable[[QueueState], tuple[QueueState, T]]
     ) -> tuple[QueueState, T]:
-        """Replace the state of a partition with what `change` makes of it, durably.
+        """Replace the state of a partition with the result of `change`, durably.
 
         `change` may be called several times, if other members store changes meanwhile. The
         cursor in the log follows the floor.

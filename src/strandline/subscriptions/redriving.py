@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final, TypeAlias
 
+import msgspec
 import pyarrow as pa
 
 from strandline.log import Log, TopicName, check_blocking, is_erased, parts_of
@@ -36,6 +37,7 @@ from strandline.values.arguments import check_flag, check_items, check_whole
 from strandline.values.batches import decode_batch
 from strandline.values.delivery_time import DELIVER_AT
 from strandline.values.instants import datetime_from_us
+from strandline.values.json_forms import moment
 from strandline.values.names import check_text
 
 _OURS: Final = "strandline."
@@ -76,6 +78,26 @@ class DeadLetter:
     def key(self) -> str | None:
         """The record's key."""
         return self.event.key
+
+
+def dead_letter_json(letter: DeadLetter) -> dict[str, object]:
+    """Return what programs get of a dead letter; its payload is JSON already."""
+    event = letter.event
+    headers = {name: text for name, text in event.headers.items() if not name.startswith(_OURS)}
+    return {
+        "offset": letter.offset,
+        "consumer": letter.consumer,
+        "deliveries": letter.deliveries,
+        "reason": letter.reason,
+        "partition": letter.partition,
+        "record_offset": letter.record_offset,
+        "kind": event.kind,
+        "key": event.key,
+        "payload": msgspec.Raw(event.payload_json),
+        "headers": headers,
+        "is_redriven": letter.is_redriven,
+        "dead_lettered_at": moment(letter.timestamp_us),
+    }
 
 
 Chosen: TypeAlias = "Callable[[DeadLetter], bool] | str | None"

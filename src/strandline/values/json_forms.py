@@ -139,7 +139,7 @@ def lag_json(lag: ConsumerLag) -> dict[str, object]:
         "is_live": lag.is_live,
         "holds_retention": lag.holds_retention,
         "member": lag.member,
-        "held_since": None if lag.held_since_us is None else moment(lag.held_since_us),
+        "held_since": moment(lag.held_since_us),
         "generation": lag.generation,
         "reason": lag.reason,
     }

@@ -82,7 +82,7 @@ class FileKeys:
         key: str,
         change: Callable[[bytes | None], tuple[bytes, AnswerT]],
     ) -> AnswerT:
-        """Replace the value with what `change` makes of it, and return its answer."""
+        """Replace the value with the result of `change`, and return its answer."""
         with self._changing(entry):
             raw = self.get(entry, key)
             value, answer = change(raw)

@@ -94,7 +94,7 @@ class KafkaTopics:
     def change_settings(
         self, topic: EngineTopic, change: Callable[[TopicSettings], TopicSettings]
     ) -> TopicSettings:
-        """Replace the settings with what `change` makes of them; DroppedError if it is gone."""
+        """Replace the settings with the result of `change`; DroppedError if it is gone."""
         while True:
             self._keyed.catch_up()
             version, known = self._read()
