@@ -78,7 +78,7 @@ BUGS = [
     _bug(
         "a lease never runs out",
         Sightings,
-        "has_run_out",
+        "has_expired",
         ("return _", "return False"),
         groups.test_a_silent_member_is_succeeded_after_the_time_of_its_lease,
     ),
@@ -87,7 +87,7 @@ BUGS = [
         Membership,
         "_ended",
         (
-            "self._sightings.has_run_out(...)",
+            "self._sightings.has_expired(...)",
             "not each.is_live_at(self._clock.now_us())",
         ),
         lambda log, clock: groups.test_a_wall_clock_that_jumps_moves_no_partition(

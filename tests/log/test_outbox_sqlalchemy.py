@@ -147,7 +147,7 @@ def forget_to_commit(log: Log, session: Session) -> None:
     order(log, session, "undone")
 
 
-def close_and_go_on(log: Log, session: Session) -> None:
+def close_and_continue(log: Log, session: Session) -> None:
     order(log, session, "undone")
     session.close()
     order(log, session, "kept")
@@ -176,7 +176,7 @@ UNITS = (
     keep_a_nested_unit_and_roll_back,
     keep_a_nested_unit_beside_one_that_failed,
     forget_to_commit,
-    close_and_go_on,
+    close_and_continue,
     fail_in_a_unit,
     break_a_constraint,
 )

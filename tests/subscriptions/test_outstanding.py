@@ -64,7 +64,7 @@ def test_what_is_settled_is_neither_begun_nor_taken_on_again(outstanding: Outsta
     assert [outstanding.is_settled(each) for each in (4, 5, 6, 7)] == [True, True, False, True]
     for offset in (5, 7):
         outstanding.begin(offset, alone=False)
-        outstanding.take_on(offset)
+        outstanding.adopt(offset)
     assert outstanding.in_flight() == 0
     assert len(outstanding) == 2
 

@@ -207,7 +207,7 @@ BUGS = (
     bug_in(KEYS, "trim", "self._log.trim(...)", "pass", keys_removed),
     bug_in(
         settling.Settling,
-        "_look_for_horizon",
+        "_find_horizon",
         "following < marks.high",
         "False",
         a_lagging_partition,
@@ -221,7 +221,7 @@ BUGS = (
     bug_in(CALLS, "_work_on_loop", "self._context.copy()", "self._context", variables),
     bug_in(CALLS, "_work_on_loop", "task.cancelling()", "False", a_cancelled_task),
     bug_in(CALLS, "_is_ended", "self._subjects.restore(entry)", "pass", values),
-    bug_in(_Redrive, "_hand_on", "self._identity(...)", "None", two_redrivers),
+    bug_in(_Redrive, "_redrive_one", "self._identity(...)", "None", two_redrivers),
     bug_in(dead_letters, "redriven_letters", "int(...)", "-1", redriven),
     bug_in(
         dead_letters,

@@ -214,7 +214,7 @@ class Membership:
         self._sightings.look(((each.id, each.beat) for each in others), now)
         found = {}
         for each in others:
-            if self._sightings.has_run_out(each.id, each.lease_s, now):
+            if self._sightings.has_expired(each.id, each.lease_s, now):
                 found[each.id] = each.beat, f"the lease of {each.place} expired"
             elif asks and self._proofs.has_ended(each.id, each.host, each.pid):
                 found[each.id] = each.beat, f"{each.place} ended"

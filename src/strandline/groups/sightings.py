@@ -22,7 +22,7 @@ class Sightings:
             known = seen.get(lease)
             self._seen[lease] = known if known is not None and known[0] == beat else (beat, now)
 
-    def has_run_out(self, lease: Hashable, lease_s: float, now: float) -> bool:
+    def has_expired(self, lease: Hashable, lease_s: float, now: float) -> bool:
         """Whether the beat has not changed for `lease_s`."""
         known = self._seen.get(lease)
         return known is not None and now - known[1] >= lease_s

@@ -214,7 +214,7 @@ class DeadLettering:
         # Before records that wait for this one are examined again.
         self.on_letter()
         with self._counting.lock:
-            waiting.take_on(record.offset)
+            waiting.adopt(record.offset)
         self._acks.settle(record.partition, waiting, [record.offset])
         # If the cursor is moved back later, it is delivered again with a new count.
         self._counting.note(record.partition)

@@ -70,9 +70,9 @@ class Deliveries:
         self._deliveries_max = deliveries_max
         self._dead_letter = dead_letter
         self._preparing = threading.Lock()
-        self._on_its_way: Record | FailedRecord | Delivery | None = None
+        self._current: Record | FailedRecord | Delivery | None = None
         self._is_due_again = False
-        """Whether the record on its way was due again, and not read for the first time."""
+        """Whether the current record was due again, and not read for the first time."""
         self._gathered: deque[Record] = deque()
         self._taken: deque[Record | FailedRecord] = deque()
         """Records that were read, and come after the gathered ones."""
@@ -100,10 +100,10 @@ class Deliveries:
         """Deliver no more of this partition; delivered records stay outstanding."""
         with self._preparing:
             self._waiting.leave(partition)
-            item = self._on_its_way
+            item = self._current
             record = item if item is None or isinstance(item, Record) else item.record
             if record is not None and record.partition == partition:
-                self._on_its_way = None
+                self._current = None
             _keep(self._gathered, lambda each: each.partition != partition)
             _keep(self._taken, lambda each: _record(each).partition != partition)
             _keep(self._made, lambda each: each.record.partition != partition)
@@ -125,7 +125,7 @@ class Deliveries:
     def put(self, record: Record | FailedRecord | None) -> None:
         """Set the found record; None after a wait without one."""
         self._is_due_again = False
-        self._on_its_way = record
+        self._current = record
         if record is None:
             with self._preparing:
                 self._passed_over.follow(self._subscription.assignment)
@@ -134,32 +134,32 @@ class Deliveries:
         """Return the delivery that was made, if there is one."""
         if self._made:
             return self._made.popleft()
-        made = self._on_its_way
+        made = self._current
         if not isinstance(made, Delivery):
             return None
-        self._on_its_way = None
+        self._current = None
         return made
 
     def find(self) -> bool:
         """Return whether a record was found; looks first at those that are due again."""
         if self._waiting.paused:
-            self._read_on()
-        if self._on_its_way is not None and self._waiting.first() is not None:
+            self._resume_reading()
+        if self._current is not None and self._waiting.first() is not None:
             with self._preparing:
-                self._put_aside()
-        if self._on_its_way is None:
+                self._defer_current()
+        if self._current is None:
             self._find_due()
-        if self._on_its_way is None and (self._gathered or self._taken):
+        if self._current is None and (self._gathered or self._taken):
             with self._preparing:
                 self._is_due_again = False
                 self._return_gathered()
                 if self._taken:
-                    self._on_its_way = self._taken.popleft()
-        if self._on_its_way is None:
+                    self._current = self._taken.popleft()
+        if self._current is None:
             self._counting.check_room()
-        elif isinstance(self._on_its_way, Record):
-            self._check_room(self._on_its_way)
-        return self._on_its_way is not None
+        elif isinstance(self._current, Record):
+            self._check_room(self._current)
+        return self._current is not None
 
     async def find_on_loop(self, calls: CallsInTurn) -> bool:
         """Do the same on the running event loop."""
@@ -172,22 +172,22 @@ class Deliveries:
     def prepare(self) -> None:
         """Make a delivery of the found record, or dead-letter it. May have to wait."""
         with self._preparing:
-            found = self._on_its_way
+            found = self._current
             if found is None or isinstance(found, Delivery):
                 # A step that was cancelled has done this already.
                 return
             record = _record(found)
             outstanding = self._outstanding.get(record.partition)
             if outstanding is None or not self._is_read_as_before(record):
-                self._on_its_way = None
+                self._current = None
                 return
             if isinstance(found, Record) and self._waiting.is_early(found):
-                self._put_off(outstanding, record)
-                self._on_its_way = None
+                self._postpone(outstanding, record)
+                self._current = None
                 return
             self._passed_over.note(record.partition, record.offset)
-            if isinstance(found, Record) and self._waiting.is_held_up(outstanding, found):
-                self._on_its_way = None
+            if isinstance(found, Record) and self._waiting.is_blocked(outstanding, found):
+                self._current = None
                 return
             with self._lock:
                 attempts = outstanding.attempts(record.offset)
@@ -197,14 +197,14 @@ class Deliveries:
                 isinstance(found, FailedRecord) or attempts.is_too_often(allowed)
             ):
                 self._dead_letter(outstanding, record, attempts.count, reason)
-                self._on_its_way = None
+                self._current = None
                 return
             if allowed is not None:
                 self._counting.check_alone(record, allowed)
             if allowed is not None or not attempts.is_suspect:
                 self._counting.count(record)
             self._waiting.pause_if_full(outstanding, record.partition)
-            self._on_its_way = self._deliver(outstanding, record)
+            self._current = self._deliver(outstanding, record)
 
     def wait_s(self, deadline: float | None) -> float:
         """Return how long to wait: until a record is due, the next look, or the deadline."""
@@ -218,32 +218,32 @@ class Deliveries:
         position = self._waiting.position(record.partition)
         return position is not None and record.offset < position
 
-    def _read_on(self) -> None:
+    def _resume_reading(self) -> None:
         with self._preparing:
-            self._waiting.read_on()
+            self._waiting.resume_reading()
 
-    def _put_off(self, outstanding: Outstanding, record: Record) -> None:
+    def _postpone(self, outstanding: Outstanding, record: Record) -> None:
         self._passed_over.note(record.partition, record.offset)
-        self._waiting.put_off(outstanding, record)
+        self._waiting.postpone(outstanding, record)
 
     def _find_in_turn(self) -> bool:
         self._find_due_in_turn()
         return self.find()
 
-    def _put_aside(self) -> None:
+    def _defer_current(self) -> None:
         """Deliver a record that was read after those that are due again."""
         # Otherwise, in a partition that was entered during the wait for this record, it would
         # overtake the records between the gaps.
-        read = self._on_its_way
+        read = self._current
         if isinstance(read, Record | FailedRecord) and not self._is_due_again:
             self._taken.appendleft(read)
-            self._on_its_way = None
+            self._current = None
 
     def _find_due_in_turn(self) -> None:
         with self._preparing:
             if self._waiting.first() is not None:
-                self._put_aside()
-            if self._on_its_way is None:
+                self._defer_current()
+            if self._current is None:
                 self._find_due()
 
     def _find_due(self) -> None:
@@ -255,7 +255,7 @@ class Deliveries:
         if not self._waiting.end(due):
             return
         self._is_due_again = True
-        self._on_its_way = found
+        self._current = found
         if found is None:
             # In a topic with gaps, the record may be gone.
             self._passed_over.note_gone(partition, offset)
@@ -314,9 +314,9 @@ class Deliveries:
         """Gather records up to the limits; a record that stops this early is delivered singly."""
         gathered, taken = self._gathered, self._taken
         self._return_gathered()
-        if self._on_its_way is not None and not isinstance(self._on_its_way, Delivery):
-            taken.appendleft(self._on_its_way)
-            self._on_its_way = None
+        if self._current is not None and not isinstance(self._current, Delivery):
+            taken.appendleft(self._current)
+            self._current = None
         room = {number: each.room for number, each in self._outstanding.items()}
         size = 0
         while len(gathered) < limits.records:
@@ -358,7 +358,7 @@ class Deliveries:
         if self._gathered and self._passed_over.is_screened:
             # Passed-over offsets must be recorded in order.
             return False
-        self._put_off(outstanding, record)
+        self._postpone(outstanding, record)
         return True
 
     def _deliver_many(self, by_partition: Mapping[int, Sequence[int]]) -> list[Delivery]:

@@ -216,7 +216,7 @@ class Outstanding:
         self._rise()
         return passed
 
-    def take_on(self, offset: int) -> None:
+    def adopt(self, offset: int) -> None:
         """Allow the record to be settled, though this consumer object may not have delivered it."""
         if not self.is_settled(offset):
             self._delivered.add(offset)

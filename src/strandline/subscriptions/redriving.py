@@ -251,9 +251,9 @@ class _Redrive:
 
     def redriven(self, chosen: Iterable[DeadLetter]) -> list[DeadLetter]:
         """Redrive these letters, and return those that this call has redriven."""
-        return [replace(letter, is_redriven=True) for letter in chosen if self._hand_on(letter)]
+        return [replace(letter, is_redriven=True) for letter in chosen if self._redrive_one(letter)]
 
-    def _hand_on(self, letter: DeadLetter) -> bool:
+    def _redrive_one(self, letter: DeadLetter) -> bool:
         (record,) = self._log.read(self._letters, 0, letter.offset, letter.offset + 1)
         if is_erased(record):
             # Since it was listed.

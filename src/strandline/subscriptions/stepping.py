@@ -51,7 +51,7 @@ class Steps:
         self._calls.settle_here()
         while not (found := self._hand_over(limits)):
             if self._is_upkeep_due():
-                self._keep_up()
+                self._renew()
             elif limits is not None and self._deliveries.gather(limits):
                 is_last = False
             elif self._deliveries.find():
@@ -82,7 +82,7 @@ class Steps:
         await calls.settle()
         while not (found := self._hand_over(limits)):
             if self._is_upkeep_due():
-                await calls.make(self._keep_up)
+                await calls.make(self._renew)
             elif limits is not None and await calls.make(self._deliveries.gather, limits):
                 is_last = False
             elif await self._deliveries.find_on_loop(calls):
@@ -110,7 +110,7 @@ class Steps:
         is_due = self._redriven.is_due(now) or self._passed_over.is_due(now)
         return is_due or not self._rebalancing.is_valid
 
-    def _keep_up(self) -> None:
+    def _renew(self) -> None:
         """Check which partitions are still held, and look for redriven records. May wait."""
         if not self._rebalancing.is_valid:
             self._rebalancing.step()

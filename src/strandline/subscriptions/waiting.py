@@ -32,7 +32,7 @@ class Waiting:
     """Nacked records, and records with a delivery time: they are delivered at that time.
 
     Reading of a partition with WAITING_MAX of them pauses until one was delivered. The caller
-    lets one thread at a time call `enter`, `leave`, `put_off` and `read_on`.
+    lets one thread at a time call `enter`, `leave`, `postpone` and `resume_reading`.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class Waiting:
         """Return the partitions whose reading is paused."""
         return [Partition(number) for number in self.paused]
 
-    def read_on(self) -> None:
+    def resume_reading(self) -> None:
         """Resume reading of partitions in which fewer records wait now."""
         for partition, offset in tuple(self.paused.items()):
             outstanding = self._counting.outstanding.get(partition)
@@ -134,7 +134,7 @@ class Waiting:
         """Whether records of a key are delivered one at a time, and wait for dead letters."""
         return self._blocked is not None
 
-    def is_held_up(self, outstanding: Outstanding, record: Record) -> bool:
+    def is_blocked(self, outstanding: Outstanding, record: Record) -> bool:
         """Whether the record must wait until an earlier one of its key is settled.
 
         `is_early` checks its delivery time. May have to wait.
@@ -185,7 +185,7 @@ class Waiting:
         due_us = deliver_at_us(record)
         return due_us is not None and due_us > self._clock.now_us()
 
-    def put_off(self, outstanding: Outstanding, record: Record) -> None:
+    def postpone(self, outstanding: Outstanding, record: Record) -> None:
         """Postpone the record until its delivery time, or to the next step if that has passed."""
         due_us = deliver_at_us(record) or _AT_ONCE
         with self._lock:

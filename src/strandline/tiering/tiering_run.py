@@ -87,7 +87,7 @@ class TieringRun:
             if segment.state is SegmentState.DELETE_STARTED or segment.end <= lows[segment.place]:
                 old.append(segment)
             elif segment.state is SegmentState.COPY_STARTED:
-                self._go_on(segment)
+                self._continue_copy(segment)
         self._retire(places, old)
 
     def remove_merged(self, places: Sequence[UserPartition], grace_s: int) -> None:
@@ -96,7 +96,7 @@ class TieringRun:
         merged = [each for place in places for each in self._catalogue.merged(place)]
         self._retire(places, [segment for segment, since_us in merged if since_us <= until_us])
 
-    def _go_on(self, segment: CopiedSegment) -> None:
+    def _continue_copy(self, segment: CopiedSegment) -> None:
         store = self._store_of(segment)
         content = store.get(segment.name)
         if content is None or digest_of(content) != segment.digest:

@@ -163,11 +163,11 @@ class Settling:
         self._keys.store(handled)
         self._notes += 1
         if self._notes % _NOTES_BETWEEN_TRIMS == 0:
-            self.horizon_us = self._look_for_horizon()
+            self.horizon_us = self._find_horizon()
             if self.horizon_us is not None:
                 self._keys.trim(self.horizon_us)
 
-    def _look_for_horizon(self) -> int | None:
+    def _find_horizon(self) -> int | None:
         """Return a time before which all records are handled."""
         times = []
         for partition in range(self._log.describe_topic(self._topic).settings.partitions):

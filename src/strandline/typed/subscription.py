@@ -56,7 +56,7 @@ class ScopedSubscription(Stream[ItemT]):
         self._readers = readers
         self._stepping = threading.Lock()
         self._attempt = Attempt(self._stepping)
-        self._on_its_way: Record | Marker | None = None
+        self._current: Record | Marker | None = None
 
     @property
     def assignment(self) -> Assignment:
@@ -68,9 +68,9 @@ class ScopedSubscription(Stream[ItemT]):
         deadline = self._begin_step(timeout_s)
         try:
             while True:
-                if self._on_its_way is None:
-                    self._on_its_way = self._inner.next(seconds_left(self._clock, deadline))
-                if self._on_its_way is None:
+                if self._current is None:
+                    self._current = self._inner.next(seconds_left(self._clock, deadline))
+                if self._current is None:
                     return None
                 if (item := self._look()) is not None:
                     return item
@@ -82,9 +82,9 @@ class ScopedSubscription(Stream[ItemT]):
         inner = AsyncSubscription(self._inner)
         try:
             while True:
-                if self._on_its_way is None:
-                    self._on_its_way = await inner.next(seconds_left(self._clock, deadline))
-                if self._on_its_way is None:
+                if self._current is None:
+                    self._current = await inner.next(seconds_left(self._clock, deadline))
+                if self._current is None:
                     return None
                 if (item := self._look()) is not None:
                     return item
@@ -127,10 +127,10 @@ class ScopedSubscription(Stream[ItemT]):
 
     def _look(self) -> ItemT | None:
         """Return the visible part of the current item, and mark it as done."""
-        item = self._on_its_way
+        item = self._current
         assert item is not None
         shown = item if isinstance(item, CaughtUp | FellBehind) else self._visible.of(item)
-        self._on_its_way = None
+        self._current = None
         if self._reader is not None and isinstance(shown, DeliveredBatch | Record):
             self._reader.delivered[shown.partition] = shown.offset
         return shown  # type: ignore[return-value] # Markers are returned only on request.

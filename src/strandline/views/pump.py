@@ -348,7 +348,7 @@ class Pump(Generic[StateT]):
             fold.origin = error.oldest
             self.reopen(fold)
         except PoisonError as poison:
-            self._set_aside(fold, poison)
+            self._stop_or_quarantine(fold, poison)
         except ClosedError:
             raise
         except StrandlineError as error:
@@ -374,7 +374,7 @@ class Pump(Generic[StateT]):
             # A partition that never runs out of records must not delay other partitions' hints.
             self._wait_for_hints(0.0)
 
-    def _set_aside(self, fold: Fold[StateT], poison: PoisonError) -> None:
+    def _stop_or_quarantine(self, fold: Fold[StateT], poison: PoisonError) -> None:
         cause = poison.cause
         if self._quarantines and not isinstance(cause, MemoryError):
             fold.quarantined[poison.offset] = f"{type(cause).__qualname__}: {cause}"

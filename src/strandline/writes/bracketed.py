@@ -187,7 +187,7 @@ class BracketedDrain(Drain[W, R, F, V, S, C]):
         applied = 0 if stored[1] is None else stored[1][1].stop - 1
         return make_view(self._idle.reader(), (), stored, applied, start=0)
 
-    def _look_at_backlog(self) -> None:
+    def _update_backlog(self) -> None:
         """There is no backlog: what is frozen is flushed before the bracket is left."""
 
     # --- a single write ---

@@ -367,7 +367,7 @@ class Drain(Generic[W, R, F, V, S, C]):
         else:
             self.flushes[reason] += 1
             if reason is not _BRACKET:
-                self._look_at_backlog()
+                self._update_backlog()
         if self._subscribers.subscribers:
             self._subscribers.offer(self.view_locked())
 
@@ -379,7 +379,7 @@ class Drain(Generic[W, R, F, V, S, C]):
             # Epochs after the last freeze were refused by `apply`, or are still to be frozen.
             return self._start - 1 if self._is_fresh else self.epoch
 
-    def _look_at_backlog(self) -> None:
+    def _update_backlog(self) -> None:
         # Invariant: set before reading the backlog, so that a flush that ends meanwhile either
         # sees the flag or is seen here.
         self.storage.is_backlogged = True
@@ -393,7 +393,7 @@ class Drain(Generic[W, R, F, V, S, C]):
     def release_backpressure(self) -> None:
         """Take writes again if enough of the frozen deltas were written."""
         with self.held():
-            self._look_at_backlog()
+            self._update_backlog()
         if not self.storage.is_backlogged:
             self.pass_on()
 

@@ -124,7 +124,7 @@ class Lane:
         try:
             placed = compiled.append(event, bytes_max)
         except BaseException as error:
-            raise self._met(store, error, event) from error
+            raise self._translated(store, error, event) from error
         if placed is NotImplemented:
             return NotImplemented
         if self._notify.partitions:
@@ -140,7 +140,7 @@ class Lane:
         try:
             placed = compiled.append_many(events, bytes_max)
         except BaseException as error:
-            raise self._met(store, error, events) from error
+            raise self._translated(store, error, events) from error
         if placed is NotImplemented:
             return NotImplemented
         if self._notify.partitions:
@@ -164,7 +164,7 @@ class Lane:
         written, durable = coordinator.stages
 
         def failed(error: BaseException, write: object) -> NoReturn:
-            raise self._met(store, error, write) from error
+            raise self._translated(store, error, write) from error
 
         return Appender(
             compiled.lane,
@@ -190,7 +190,9 @@ class Lane:
         compiled.keep_last(self.store.files)
         self._notify(self.store.files, end, durable_only=False)
 
-    def _met(self, store: PartitionWriter, error: BaseException, write: object) -> BaseException:
+    def _translated(
+        self, store: PartitionWriter, error: BaseException, write: object
+    ) -> BaseException:
         """Return the error that the caller gets for an error in the core."""
         compiled = store.compiled
         assert compiled is not None

@@ -68,7 +68,7 @@ def parse_address(url: str, **given: Any) -> KafkaAddress:
         raise InvalidError("this URL has a password without a user, use kafka://user:password@host")
     servers = ",".join(each for each in brokers if each is not None)
     client = {**_from_file(options.get("client_file") or os.environ.get(CLIENT_VARIABLE))}
-    client.update(_let_in(options, unquote(user), unquote(password), client))
+    client.update(_access_settings(options, unquote(user), unquote(password), client))
     client["bootstrap.servers"] = servers
     shown = f"kafka://{f'{user}@' if user else ''}{servers}/{prefix}"
     return KafkaAddress(prefix, shown, client, _replicas(options), _is_synced(options))
@@ -81,7 +81,7 @@ def _broker(text: str) -> str | None:
     return text if found["port"] else text + _PORT
 
 
-def _let_in(
+def _access_settings(
     options: dict[str, Any], user: str, password: str, from_file: dict[str, str]
 ) -> dict[str, Any]:
     """Return the client's settings for TLS, user and password.

@@ -320,11 +320,11 @@ class KafkaClients:
 
     def _connect(self, timeout_s: float) -> None:
         try:
-            self.retried(self._let_in, self.tries(timeout_s))
+            self.retried(self._check_access, self.tries(timeout_s))
         except LostError as error:
             raise unreachable(self.url, error) from error
 
-    def _let_in(self) -> None:
+    def _check_access(self) -> None:
         """Return once a broker has answered; a refusal is repeated to later calls."""
         try:
             self.brokers()
