@@ -3,7 +3,7 @@
 import asyncio
 import socket
 import struct
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import httptools
 from starlette.responses import Response
