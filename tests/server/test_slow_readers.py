@@ -207,12 +207,12 @@ def test_a_page_waits_for_the_room_that_others_take(log: Log, serve: Callable[..
     log.append("orders", Event("large", "x" * size))
     served = serve(log, ServerSettings(page_bytes_max=1024 * 1024))
 
-    with served.client() as http, futures.ThreadPoolExecutor(12) as threads:
-        remote = [threads.submit(_read_remotely, served.url) for _ in range(4)]
-        pages = list(threads.map(lambda _: http.get(_PAGE), range(8)))
+    with served.client() as http, futures.ThreadPoolExecutor(5) as threads:
+        remote = [threads.submit(_read_remotely, served.url) for _ in range(2)]
+        pages = list(threads.map(lambda _: http.get(_PAGE), range(3)))
 
-        assert [each.status_code for each in pages] == [200] * 8
-        assert [each.result() for each in remote] == [size] * 4
+        assert [each.status_code for each in pages] == [200] * 3
+        assert [each.result() for each in remote] == [size] * 2
 
 
 def _read_remotely(url: str) -> int:
