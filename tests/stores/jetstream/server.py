@@ -2,9 +2,7 @@
 
 import contextlib
 import json
-import os
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -12,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from tests.stores.engine_server import NoServerError, new_folder
+from tests.stores.engine_server import NoServerError, ServerProcess, new_folder
 from tests.stores.wire import Wire
 
 PATIENCE_S: Final = 60.0
@@ -36,7 +34,7 @@ def why_none() -> str | None:
     return None
 
 
-class NatsServer:
+class NatsServer(ServerProcess):
     """A server in its own folder, on a port that the system chose once."""
 
     def __init__(
@@ -53,8 +51,7 @@ class NatsServer:
     ) -> None:
         if (reason := why_none()) is not None:
             raise NoServerError(reason)
-        self.folder = new_folder("nats", inside=inside)
-        self._process: subprocess.Popen[bytes] | None = None
+        super().__init__(new_folder("nats", inside=inside))
         self._wire: Wire | None = None
         self._sync = sync
         self._jetstream = jetstream
@@ -100,31 +97,18 @@ class NatsServer:
         deadline = time.monotonic() + PATIENCE_S
         while (port := self._found_port()) is None:
             if time.monotonic() > deadline:
-                said = (self.folder / "server.log").read_text(errors="replace")
-                raise NoServerError(f"nats-server did not start: {said[-2000:]}")
+                raise NoServerError(f"nats-server did not start: {self.output()}")
             if not self.is_running:
                 # Its port may be in use for a moment, by a client of another test.
                 self.begin()
             time.sleep(0.01)
         self.port = port
 
-    @property
-    def is_running(self) -> bool:
-        """Whether it was started, and has not ended."""
-        return self._process is not None and self._process.poll() is None
-
     def begin(self) -> None:
         """Start it, and do not wait for it."""
         for each in self.folder.glob("*.ports"):
             each.unlink()
-        with (self.folder / "server.log").open("ab") as log:
-            self._process = subprocess.Popen(
-                [_program(), "-c", "server.conf"],
-                stdout=log,
-                stderr=log,
-                cwd=self.folder,
-                start_new_session=True,
-            )
+        self.launch([_program(), "-c", "server.conf"])
 
     def _found_port(self) -> int | None:
         for path in self.folder.glob("*.ports"):
@@ -132,25 +116,11 @@ class NatsServer:
                 return int(json.loads(path.read_text())["nats"][0].rpartition(":")[2])
         return None
 
-    def signal(self, number: signal.Signals) -> None:
-        """Send it a signal."""
-        assert self._process is not None
-        os.killpg(self._process.pid, number)
-
-    def kill(self) -> None:
-        """Kill the server at once."""
-        process, self._process = self._process, None
-        if process is not None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait(PATIENCE_S)
-
     def close(self) -> None:
-        """Stop it, and remove its folder."""
+        """Stop it and its wire, and remove its folder."""
         if self._wire is not None:
             self._wire.close()
-        self.kill()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        super().close()
 
     @property
     def wire(self) -> Wire:

@@ -1,10 +1,8 @@
 """A real Kafka broker for tests, which can be killed and restarted."""
 
 import contextlib
-import os
 import random
 import shutil
-import signal
 import socket
 import subprocess
 import time
@@ -12,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from tests.stores.engine_server import NoServerError, new_folder
+from tests.stores.engine_server import NoServerError, ServerProcess, new_folder
 from tests.stores.wire import Wire
 from tools.kafka_jars import NoJarsError, kafka_jars
 
@@ -55,7 +53,7 @@ def free_port() -> int:
             return port
 
 
-class KafkaServer:
+class KafkaServer(ServerProcess):
     """A broker in its own folder. Several of one `quorum` are a cluster.
 
     A quorum is the ports of the controllers, in the order of the brokers' numbers. Clients can
@@ -75,8 +73,7 @@ class KafkaServer:
             self._libs, self._program = kafka_jars(), _java()
         except NoJarsError as error:
             raise NoServerError(str(error)) from error
-        self.folder = new_folder("kafka")
-        self._process: subprocess.Popen[bytes] | None = None
+        super().__init__(new_folder("kafka"))
         self._number = number
         self._quorum = [free_port()] if quorum is None else quorum
         self.port = free_port()
@@ -142,14 +139,7 @@ transaction.state.log.replication.factor={copies}
 
     def begin(self) -> None:
         """Start it, and do not wait for it."""
-        with (self.folder / "server.out").open("ab") as out:
-            self._process = subprocess.Popen(
-                self._command("kafka.Kafka", "settings"),
-                stdout=out,
-                stderr=out,
-                cwd=self.folder,
-                start_new_session=True,
-            )
+        self.launch(self._command("kafka.Kafka", "settings"))
 
     def wait_until_ready(self) -> None:
         """Return once it takes connections."""
@@ -158,35 +148,15 @@ transaction.state.log.replication.factor={copies}
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port)):
                 return
             if time.monotonic() > deadline or not self.is_running:
-                said = (self.folder / "server.out").read_text(errors="replace")
                 state = "in time" if self.is_running else "at all"
-                raise NoServerError(f"the broker did not start {state}: {said[-2000:]}")
+                raise NoServerError(f"the broker did not start {state}: {self.output()}")
             time.sleep(0.02)
 
-    @property
-    def is_running(self) -> bool:
-        """Whether it was started, and has not ended."""
-        return self._process is not None and self._process.poll() is None
-
-    def signal(self, number: signal.Signals) -> None:
-        """Send it a signal."""
-        assert self._process is not None
-        os.killpg(self._process.pid, number)
-
-    def kill(self) -> None:
-        """Kill the broker at once."""
-        process, self._process = self._process, None
-        if process is not None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait(PATIENCE_S)
-
     def close(self) -> None:
-        """Stop it, and remove its folder."""
+        """Stop it and its wire, and remove its folder."""
         if self.wire is not None:
             self.wire.close()
-        self.kill()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        super().close()
 
     @property
     def data(self) -> Path:
