@@ -178,7 +178,7 @@ def examine(url: str) -> "Iterable[Examined]":
     return kind.examine(location)
 
 
-def absolute_url(url: str | None = None) -> str:
+def absolute_url(url: str | None) -> str:
     """Return the URL in a form for every process of this machine; None as for `open_log`.
 
     InvalidError for a log that no other process can reach.
@@ -252,7 +252,7 @@ def url_in(scheme: str, directory: str) -> str:
     return _kind(scheme).form.replace("PATH", os.path.join(directory, "log"))
 
 
-def is_shared(url: str | None = None) -> bool:
+def is_shared(url: str | None) -> bool:
     """Whether other processes than the one that opens it can reach the log at `url`."""
     return _parse(url)[0].locate is not None
 

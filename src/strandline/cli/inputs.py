@@ -126,7 +126,7 @@ def from_file(
     file_format: str,
     kind: ValueKind,
     terms: InputTerms,
-    schema: "pa.Schema | None" = None,
+    schema: "pa.Schema | None",
 ) -> Iterator[InputValue]:
     """Yield the values in a file; `schema` is the topic's, for columns of CSV."""
     if file_format == "jsonl":

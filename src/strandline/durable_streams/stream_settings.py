@@ -132,7 +132,7 @@ def _stored_settings(stored: str, kind: ValueKind) -> StreamSettings:
 
 
 def asked_settings(
-    headers: Mapping[str, str], source: StreamSettings | None = None, fork: ForkPoint | None = None
+    headers: Mapping[str, str], source: StreamSettings | None, fork: ForkPoint | None
 ) -> StreamSettings:
     """Return the settings in the headers of a request to create a stream.
 

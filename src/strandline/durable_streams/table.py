@@ -114,8 +114,8 @@ class StreamTable:
         asked: StreamSettings,
         messages: list[bytes],
         *,
-        source: DurableStream | None = None,
-        closes: bool = False,
+        source: DurableStream | None,
+        closes: bool,
     ) -> Made:
         """Return the stream of this name, created if necessary; NotSameError if it differs.
 

@@ -128,7 +128,7 @@ class ConsumerCursors:
         name: str,
         offset: int,
         *,
-        generation: int | None = None,
+        generation: int | None,
     ) -> None:
         """Move the cursor to `offset`, forwards or back."""
         move = CursorMove(offset, generation, gaps=NO_GAPS, is_seek=True)

@@ -171,7 +171,7 @@ class LogCounts:
         """Return the counts of a topic."""
         return self.topics.setdefault(topic.id, TopicCounts(topic))
 
-    def metrics(self, store: StoreMetrics, quota_refusals: int = 0) -> LogMetrics:
+    def metrics(self, store: StoreMetrics, quota_refusals: int) -> LogMetrics:
         """Return the current counts, with those of the store."""
         writes = store.writes
         topics = {

@@ -33,7 +33,7 @@ def put_together(
     tier: StoreTier | None,
     broker: Broker | None,
     clock: Clock | None,
-    tracing: "Tracing | None" = None,
+    tracing: "Tracing | None",
 ) -> LogParts:
     """Return the parts, the tier over the store; InvalidError for a URL in place of a store."""
     if isinstance(store, str | os.PathLike):

@@ -4,7 +4,7 @@ from strandline.opening import absolute_url, carries_secret
 from strandline.values import InvalidError
 
 
-def spark_url(url: str | None = None) -> str:
+def spark_url(url: str | None) -> str:
     """Return a URL that means the same log in every process of a job; None as for `open_log`.
 
     InvalidError for one with a secret: Spark keeps options in plans, checkpoints and web pages.

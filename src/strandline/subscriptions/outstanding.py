@@ -363,7 +363,7 @@ class Outstanding:
         if waits:
             self._waits[offset] = due_us
 
-    def delay(self, offset: int, due_us: int | None = None) -> bool:
+    def delay(self, offset: int, due_us: int | None) -> bool:
         """Postpone a record that has failed; False if it waits already."""
         if offset in self._delayed:
             return False

@@ -62,11 +62,11 @@ class Pages:
         *,
         records_max: int,
         durable_only: bool,
-        screens: Mapping[Topic, Screen] | None = None,
-        sparse: Collection[Topic] = (),
-        delivers_failed: bool = False,
-        is_remote: bool = False,
-        on_poll: Callable[[], None] | None = None,
+        screens: Mapping[Topic, Screen] | None,
+        sparse: Collection[Topic],
+        delivers_failed: bool,
+        is_remote: bool,
+        on_poll: Callable[[], None] | None,
     ) -> None:
         self._log = log
         self._cursors = cursors

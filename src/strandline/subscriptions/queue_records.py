@@ -42,7 +42,7 @@ class QueueRecords:
     A record on which the predicate fails is not left out.
     """
 
-    def __init__(self, log: Log, topic: Topic, screen: Screen | None = None) -> None:
+    def __init__(self, log: Log, topic: Topic, screen: Screen | None) -> None:
         check_dense(log, topic, "a work queue")
         self._log = log
         self._topic = topic

@@ -114,7 +114,7 @@ def topic_places(log: Log, catalogue: SegmentCatalogue, topic: Topic) -> Sequenc
     return places
 
 
-def remove_trimmed(log: Log, topic: Topic, opened: OpenStore = open_store) -> int:
+def remove_trimmed(log: Log, topic: Topic, opened: OpenStore) -> int:
     """Delete the copies of trimmed records; return how many there were."""
     with saved_catalogue(log) as catalogue:
         marks = log.describe_topic(topic).marks
@@ -130,7 +130,7 @@ def remove_trimmed(log: Log, topic: Topic, opened: OpenStore = open_store) -> in
         return len(retire(log, catalogue, old, lows, opened))
 
 
-def remove_dropped(log: Log, topic: Topic, opened: OpenStore = open_store) -> int:
+def remove_dropped(log: Log, topic: Topic, opened: OpenStore) -> int:
     """Delete all copies of a dropped topic; return how many there were."""
     with saved_catalogue(log) as catalogue:
         catalogue.follow_all()

@@ -47,7 +47,7 @@ class Fold(Generic[StateT]):
     """
 
     def __init__(
-        self, view: View[StateT], partition: int, clock: Clock, screen: Screen | None = None
+        self, view: View[StateT], partition: int, clock: Clock, screen: Screen | None
     ) -> None:
         self.partition = partition
         self.mark: Final = Watermark()

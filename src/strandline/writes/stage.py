@@ -50,7 +50,7 @@ class Stage:
         """Whether `epoch` is at this level and `turn` rounds have ended."""
         return self.mark.value >= epoch and self.rounds.ended >= turn
 
-    def attempt(self, epoch: int, turn: int = 0) -> bool:
+    def attempt(self, epoch: int, turn: int) -> bool:
         """Work towards `epoch` unless another thread does; return whether it is reached."""
         mark, rounds = self.mark, self.rounds
         while mark.value < epoch or rounds.ended < turn:

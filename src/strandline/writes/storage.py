@@ -133,7 +133,7 @@ class Storage(Generic[F, S]):
     def _request_round(self, turn: int) -> None:
         self.request(Durability.DURABLE, 0, turn)
 
-    def level_of(self, epoch: int, turn: int = 0) -> Durability:
+    def level_of(self, epoch: int, turn: int) -> Durability:
         """Return the highest level that an applied epoch has reached."""
         if self.durable.is_reached(epoch, turn):
             return Durability.DURABLE
