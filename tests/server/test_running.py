@@ -1,7 +1,10 @@
 """A server from start to exit, in a separate process."""
 
 import logging
+import shutil
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -98,6 +101,37 @@ def test_a_port_that_is_taken_is_refused(log: Log) -> None:
 
         with pytest.raises(InvalidError, match="cannot listen"):
             RunningServer(log, Address(port=taken.getsockname()[1]))
+
+
+@pytest.mark.slow
+def test_a_port_that_needs_a_privilege_is_refused_with_another_advice() -> None:
+    program = """if True:
+        import strandline as sl
+        from strandline.server.running import Address, RunningServer
+        try:
+            RunningServer(sl.open("memory:"), Address(port=80))
+        except sl.InvalidError as error:
+            print(error)
+    """
+    # Root of a namespace of its own has no privilege in this one.
+    unprivileged = ["unshare", "--map-root-user"]
+    if (
+        shutil.which("unshare") is None
+        or subprocess.run([*unprivileged, "true"], check=False).returncode
+    ):
+        pytest.skip("this user may make no namespace")
+
+    done = subprocess.run(
+        [*unprivileged, sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+
+    if not done.stdout:
+        pytest.skip("any user may listen on port 80 here")
+    assert "choose a port above 1023, which needs no privilege" in done.stdout
 
 
 def test_a_server_that_is_stopped_before_it_runs_ends_without_an_error(

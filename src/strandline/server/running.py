@@ -304,8 +304,11 @@ def _bound(host: str, port: int) -> socket.socket:
         listening.bind(place)
     except OSError as error:
         listening.close()
+        advice = "choose another port or stop the process that uses it"
+        if isinstance(error, PermissionError):
+            advice = "choose a port above 1023, which needs no privilege"
         raise InvalidError(
-            "the server cannot listen there, choose another port or stop the process that uses it",
+            f"the server cannot listen there, {advice}",
             host=host,
             port=port,
             reason=str(error),
