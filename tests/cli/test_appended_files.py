@@ -1,5 +1,6 @@
-"""Files that are appended: what CSV means, and errors in the middle of a file."""
+"""Files that are appended: what CSV and a dash mean, and errors in the middle of a file."""
 
+import base64
 from pathlib import Path
 
 import msgspec
@@ -152,3 +153,16 @@ def test_a_header_that_is_given_twice_is_refused() -> None:
     assert refused.code == 2
     assert "'a' is given twice" in refused.stderr
     assert payloads() == []
+
+
+def test_a_dash_in_place_of_a_payload_is_standard_input() -> None:
+    ran("create", "orders")
+    ran("create", "frames", "--kind", "bytes")
+
+    ran("append", "orders", "-", stdin='{"kind": "a"}\n')
+    ran("append", "orders", "-", "--kind", "b", stdin="1\n2\n")
+    ran("append", "frames", "-")
+
+    assert [line["kind"] for line in ran("read", "orders", "--json").lines] == ["a", "b", "b"]
+    [frame] = ran("read", "frames", "--json").lines
+    assert base64.b64decode(frame["value"]) == b"-"  # Any text is bytes.

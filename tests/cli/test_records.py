@@ -86,19 +86,6 @@ def test_lines_on_standard_input_are_whole_events_or_payloads() -> None:
     assert lines[0]["headers"] == {"h": "v"}
 
 
-def test_a_dash_in_place_of_a_payload_is_standard_input() -> None:
-    ran("create", "orders")
-    ran("create", "frames", "--kind", "bytes")
-
-    ran("append", "orders", "-", stdin='{"kind": "a"}\n')
-    ran("append", "orders", "-", "--kind", "b", stdin="1\n2\n")
-    ran("append", "frames", "-")
-
-    assert [line["kind"] for line in ran("read", "orders", "--json").lines] == ["a", "b", "b"]
-    [frame] = ran("read", "frames", "--json").lines
-    assert base64.b64decode(frame["value"]) == b"-"  # Any text is bytes.
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["rows.csv", "rows.parquet", "rows.arrow", "rows.arrows"])
 def test_rows_of_a_file_become_payloads_and_batches(name: str, folder: Path) -> None:

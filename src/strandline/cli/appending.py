@@ -159,10 +159,9 @@ def append(
     With --kind, each argument, line or row is a payload. Without it, each is a whole event:
     {kind, payload, key, headers, occurred_at}, of which only kind is required. A line of a
     bytes topic is {value: base64, key}. In a topic of batches, each record batch of a file is
-    one record; in a typed one, its columns are cast to the schema. Without a PAYLOAD, or with
-    -, standard input is read: JSON lines, unless --format is given. Cells of CSV are text,
-    unless the topic has a schema or declares its payload; an empty one is null. An error says
-    how many values are stored.
+    one record; in a typed one, its columns are cast to the schema. Standard input, also as -,
+    is JSON lines unless --format is given. Cells of CSV are text, unless the topic has a
+    schema or declares its payload; an empty one is null. An error says how many are stored.
     """
     level = Durability.parse(durability)
     terms = InputTerms(
@@ -180,13 +179,10 @@ def append(
         "timeout_s": timeout,
         "deliver_at": None if deliver_at is None else parse_delivery_time(deliver_at),
     }
+    by_hand = not payloads and source in (None, STANDARD) and is_typed()
     with existing(url, Mode.WRITE) as log:
         found = topic_of(log, topic, tenant)
         value_kind, schema = _kind_and_schema(log, found)
-        # Any text is bytes; no JSON is a dash.
-        if payloads == [STANDARD] and value_kind is not ValueKind.BYTES:
-            payloads = None
-        by_hand = not payloads and source in (None, STANDARD) and is_typed()
         items = _items(payloads, source, file_format, value_kind, terms, schema=schema)
         if by_hand:
             note("Type a line of JSON for each record, and Ctrl-D when done.")
@@ -215,9 +211,10 @@ def _items(
     *,
     schema: "pa.Schema | None",
 ) -> Iterator[InputValue]:
-    if payloads:
-        if source is not None:
-            raise InvalidError("give payloads either as arguments or in a file")
+    if payloads and source is not None:
+        raise InvalidError("give payloads either as arguments or in a file")
+    # Any text is bytes; no JSON is a dash.
+    if payloads and (payloads != [STANDARD] or kind is ValueKind.BYTES):
         yield from from_arguments(payloads, kind, terms)
         return
     path = source or STANDARD
