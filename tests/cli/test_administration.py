@@ -232,8 +232,19 @@ def test_tiering_reports_what_it_did_and_what_more_there_is(orders: str, folder:
 
     assert "--include-open" in ran("tier", orders, store).stdout
     told = ran("tier", orders, store, "--include-open", "--local-bytes", "0").stdout
-    assert told.startswith("orders: 5 records copied in 1 objects of ")
+    assert told.startswith("orders: 5 records copied in 1 object of ")
     assert told.endswith(" bytes, 5 evicted here\n")
+
+
+def test_one_record_is_a_record_and_two_are_records() -> None:
+    ran("create", "visits")
+    ran("append", "visits", "1", "--kind", "a", "--key", "k")
+
+    asked = ran("erase", "visits", "--key", "k").stdout
+    assert asked == "visits: 1 record would be erased, pass --yes to erase\n"
+    assert ran("export", "visits", "one.jsonl").stdout == "visits: 1 record in one.jsonl\n"
+    ran("append", "visits", "2", "--kind", "a")
+    assert ran("drop", "visits", "--yes").stdout == "visits: dropped, with 2 records\n"
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ from strandline.cli.options import (
     parse_size,
     topic_of,
 )
-from strandline.cli.screen import show, show_json, show_table
+from strandline.cli.screen import counted, show, show_json, show_table
 from strandline.values import UNCHANGED, InvalidError, Limit, Mode, TopicDescription
 from strandline.values.json_forms import moment, retention_json, topic_json
 
@@ -191,7 +191,7 @@ def drop(
     if json:
         show_json({"topic": topic, "tenant": tenant, "records": found.records})
     else:
-        show(f"{topic}: dropped, with {found.records:,} records")
+        show(f"{topic}: dropped, with {counted(found.records, 'record')}")
 
 
 def _limit(text: str, parse: Callable[[str], int]) -> Limit:

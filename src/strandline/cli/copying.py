@@ -8,7 +8,7 @@ import typer
 from strandline.cli.command import command
 from strandline.cli.exit_codes import ExitCode
 from strandline.cli.options import Json, Url, opened, parse_start
-from strandline.cli.screen import progress, show, show_json
+from strandline.cli.screen import counted, progress, show, show_json
 from strandline.cli.verifying import check_topics, show_reports
 from strandline.values import InvalidError, Mode, Topic, us_from_datetime
 
@@ -149,7 +149,8 @@ def copy(
             }
         )
     else:
-        show(f"{copied.source} -> {copied.target}: {sum(counts):,} records copied, all compared")
+        records = counted(sum(counts), "record")
+        show(f"{copied.source} -> {copied.target}: {records} copied, all compared")
 
 
 def _ends(log: "Log", until: list[str], tenant: str | None) -> "dict[PartitionKey, int]":
@@ -209,7 +210,8 @@ def _copy(source: str, target: str, ends: "dict[PartitionKey, int]", *, json: bo
         )
     else:
         show_reports(reports)
-        show(f"{source} -> {target}: {records:,} records, {'sound' if is_sound else 'DAMAGED'}")
+        verdict = "sound" if is_sound else "DAMAGED"
+        show(f"{source} -> {target}: {counted(records, 'record')}, {verdict}")
     if not is_sound:
         raise typer.Exit(ExitCode.FAILED_CHECK)
 

@@ -6,7 +6,7 @@ import typer
 
 from strandline.cli.command import command
 from strandline.cli.options import Json, Tenant, TopicName, Url, existing, topic_of
-from strandline.cli.screen import show, show_json
+from strandline.cli.screen import counted, show, show_json
 from strandline.values import Mode
 
 
@@ -51,7 +51,8 @@ def erase(
             }
         )
         return
-    done = f"{found.erased:,} records erased" if yes else f"{found.erased:,} would be erased: --yes"
-    show(f"{topic}: {done}")
+    records = counted(found.erased, "record")
+    done = "erased" if yes else "would be erased, pass --yes to erase"
+    show(f"{topic}: {records} {done}")
     if not found.is_released:
         show("readers prevented removing the last copy of them, run this again")

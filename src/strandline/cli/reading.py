@@ -21,7 +21,7 @@ from strandline.cli.options import (
     partitions_of,
     topic_of,
 )
-from strandline.cli.screen import flush, printable, show, show_json, to_json
+from strandline.cli.screen import counted, flush, printable, show, show_json, to_json
 from strandline.values import Event, InvalidError, Mode, Record, Topic
 from strandline.values.arguments import INT64_MAX
 from strandline.values.json_forms import moment, record_json
@@ -225,6 +225,6 @@ def _line(record: Record) -> str:
         return f"{begin}  {key}  {value.kind}  {printable(value.payload_json.decode())}"
     if isinstance(value, bytes):
         return f"{begin}  {key}  {printable(value.decode(errors='backslashreplace'))}"
-    rows = "1 row" if value.num_rows == 1 else f"{value.num_rows:,} rows"
+    rows = counted(value.num_rows, "row")
     first = "".join(f": {to_json(jsonable(each))}" for each in rows_of(value.slice(0, 1)))
     return f"{begin}  {key}  {rows}{first}{', …' if value.num_rows > 1 else ''}"

@@ -26,6 +26,11 @@ def printable(text: str) -> str:
     )
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun, such as `1 record` or `2,000 records`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def to_json(value: object) -> str:
     """Return `value` on one line of JSON, safe to show on a terminal."""
     try:

@@ -16,7 +16,7 @@ from strandline.cli.options import (
     parse_size,
     topic_of,
 )
-from strandline.cli.screen import progress, show, show_json
+from strandline.cli.screen import counted, progress, show, show_json
 from strandline.values import Mode
 
 if TYPE_CHECKING:
@@ -97,9 +97,9 @@ def tier(
 
 def report_text(report: "TierReport") -> str:
     """Return a report in words."""
-    where = f"{report.copied:,} objects of {report.copied_bytes:,} bytes"
+    where = f"{counted(report.copied, 'object')} of {report.copied_bytes:,} bytes"
     parts = [
-        f"{report.copied_records:,} records copied in {where}",
+        f"{counted(report.copied_records, 'record')} copied in {where}",
         f"{report.evicted_records:,} evicted here",
     ]
     if report.merged:

@@ -20,7 +20,7 @@ from strandline.cli.options import (
     partitions_of,
     topic_of,
 )
-from strandline.cli.screen import show, show_fields, show_json, show_table
+from strandline.cli.screen import counted, show, show_fields, show_json, show_table
 from strandline.values import InvalidError, Mode, TopicOptions, TrimReport, ValueKind
 from strandline.values.json_forms import log_json, topic_json, trim_json
 
@@ -177,7 +177,7 @@ def create(
         show_json(topic_json(found))
     else:
         count = found.settings.partitions
-        show(f"{topic}: {found.settings.value_kind}, {count} partition{'s' if count > 1 else ''}")
+        show(f"{topic}: {found.settings.value_kind}, {counted(count, 'partition')}")
 
 
 def _payload_schema(fields: str) -> "pa.Schema":

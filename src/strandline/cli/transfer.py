@@ -5,13 +5,13 @@ import copy
 import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
 from strandline.cli.command import command
 from strandline.cli.options import Json, Tenant, TopicName, Url, opened, topic_of
-from strandline.cli.screen import note, progress, show, show_json, to_json
+from strandline.cli.screen import counted, note, progress, show, show_json, to_json
 from strandline.cli.user_files import STANDARD, reading, writing
 from strandline.clock import SystemClock
 from strandline.values import (
@@ -92,11 +92,11 @@ def export(
             count = write(file, header, _records(log, found, bar.advance))
     fields = {"topic": topic, "file": path, "format": chosen, "records": count}
     if path == STANDARD:
-        note(to_json(fields) if json else f"{topic}: {count:,} records")
+        note(to_json(fields) if json else f"{topic}: {counted(count, 'record')}")
     elif json:
         show_json(fields)
     else:
-        show(f"{topic}: {count:,} records in {path}")
+        show(f"{topic}: {counted(count, 'record')} in {path}")
 
 
 @command(
@@ -140,7 +140,7 @@ def import_(
         show_json({"topic": made.name, "file": path, **fields})
     else:
         moved = "" if fields["offsets_kept"] else ", with new offsets"
-        show(f"{made.name}: {fields['records']:,} records{moved}")
+        show(f"{made.name}: {counted(fields['records'], 'record')}{moved}")
 
 
 def _chosen(path: str, file_format: str | None) -> str:
@@ -243,7 +243,7 @@ def _tidying(log: "Log", topic: Topic, *, is_new: bool) -> Iterator[None]:
 
 def _append(
     log: "Log", topic: Topic, rows: "Iterable[Row]", clock: ReplayedClock, advance: Advance
-) -> dict[str, object]:
+) -> dict[str, Any]:
     records, offsets_kept, timestamps_kept = 0, True, True
     # What has one time, place and owner can be appended at once.
     for (partition, timestamp_us, tenant), group in itertools.groupby(
