@@ -245,6 +245,26 @@ def test_a_trim_to_the_end_keeps_no_removed_segment_open(tmp_path: Path) -> None
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="open files are listed by Linux")
+def test_a_trim_while_the_error_of_a_full_disk_is_handled_keeps_no_removed_segment_open(
+    tmp_path: Path, disk: FaultyIo
+) -> None:
+    with Log(FileStore(str(tmp_path / "log"), io=disk)) as log:
+        log.create_topic("orders")
+        log.append("orders", event(0))
+        disk.fail(1, errno.ENOSPC, kinds=["preallocate"], forever=True)
+        with pytest.raises(FullError) as caught:
+            log.append("orders", event(1, 5_000_000))
+        disk.clear_faults()
+        # Spent, as on a disk that is full.
+        (tmp_path / "log" / "reserve").write_bytes(b"")
+
+        log.trim("orders", 0, 1)
+
+        assert caught.value.__traceback__ is not None
+        assert [each for each in open_files(tmp_path) if each.endswith("(deleted)")] == []
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="open files are listed by Linux")
 @pytest.mark.parametrize("level", ["written", "durable"])
 def test_a_closed_log_to_which_was_written_keeps_no_file_open(
     tmp_path: Path, level: DurabilityName

@@ -401,7 +401,11 @@ class PartitionWriter:
             if not is_full(error):
                 raise
             self._space.clear(owned.segment.fd, start)
-            raise unavailable(error, owned.segment.path) from error
+            path = owned.segment.path
+            # The error keeps this frame, and its handler may trim: that frees an open file only
+            # when it is closed.
+            del owned
+            raise unavailable(error, path) from error
         if io.pread(owned.tail.fd, len(NO_FENCE), FENCE_AT) != NO_FENCE:
             raise self._fenced()
         if self._window.is_used:
