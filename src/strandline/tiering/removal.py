@@ -21,7 +21,7 @@ from strandline.tiering.segment import (
     partition_of,
 )
 from strandline.tiering.table_files import TableFiles
-from strandline.tiering.tables import drop_tables, has_tables, publish_tables
+from strandline.tiering.tables import NO_TABLES, Tables, drop_tables, publish_tables
 from strandline.values import CorruptError, InvalidError, Topic, UnavailableError
 from strandline.views import RefusedError
 
@@ -97,9 +97,11 @@ def _unlist(
     """Remove from the topic's tables what is marked as deleted."""
     topic = segments[0].place.named()
     for store in {segment.store: opened(segment.store) for segment in segments}.values():
-        if has_tables(store, topic):
+        existing = Tables.existing(store, topic)
+        if existing != NO_TABLES:
             places = topic_places(log, catalogue, topic)
-            publish_tables(log, TableFiles(catalogue, places, store), parts_of(log).clock)
+            files = TableFiles(catalogue, places, store)
+            publish_tables(log, files, parts_of(log).clock, existing)
 
 
 def topic_places(log: Log, catalogue: SegmentCatalogue, topic: Topic) -> Sequence[UserPartition]:

@@ -16,7 +16,7 @@ from strandline.values.arguments import check_flag
 
 
 class Tables(NamedTuple):
-    """The tables that a run makes if they do not exist."""
+    """The tables of a topic: those that a run makes if they do not exist, or those that exist."""
 
     delta: bool = False
     iceberg: TableName | None = None
@@ -30,6 +30,11 @@ class Tables(NamedTuple):
             iceberg_table.require_pyiceberg()
         return cls(bool(delta), None if iceberg is None else iceberg_table.check_name(iceberg))
 
+    @classmethod
+    def existing(cls, store: ObjectStore, topic: Topic) -> "Tables":
+        """Return which tables the objects of a topic are."""
+        return cls(delta_table.has_table(store, topic), recorded_name(store, topic))
+
     def check_place(self, store: ObjectStore, topic: Topic) -> None:
         """Raise InvalidError or UnavailableError if one of the tables cannot be made."""
         if self.iceberg is not None:
@@ -39,13 +44,8 @@ class Tables(NamedTuple):
 NO_TABLES: Final = Tables()
 
 
-def has_tables(store: ObjectStore, topic: Topic) -> bool:
-    """Whether the objects of a topic are a table."""
-    return delta_table.has_table(store, topic) or recorded_name(store, topic) is not None
-
-
 def publish_tables(
-    log: Log, files: TableFiles, clock: Clock, wanted: Tables = NO_TABLES
+    log: Log, files: TableFiles, clock: Clock, existing: Tables, wanted: Tables = NO_TABLES
 ) -> TableEnd:
     """Update each table of a topic, those that are wanted and those that exist.
 
@@ -53,11 +53,11 @@ def publish_tables(
     partition that does not fit, nor what follows them is in a table.
     """
     ends = []
-    if wanted.delta or delta_table.has_table(files.store, files.topic):
+    if wanted.delta or existing.delta:
         delta_table.publish(log, files, clock)
         ends.append(files.end)
-    if wanted.iceberg is not None or recorded_name(files.store, files.topic) is not None:
-        iceberg_table.publish(log, files, clock, wanted.iceberg)
+    if wanted.iceberg is not None or existing.iceberg is not None:
+        iceberg_table.publish(log, files, clock, existing.iceberg, wanted.iceberg)
         ends.append(files.end)
     lost = {each.name: each for end in ends for each in end.lost}
     return TableEnd(list(lost.values()), next((end.unfit for end in ends if end.unfit), None))

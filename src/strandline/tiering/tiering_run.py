@@ -20,7 +20,7 @@ from strandline.tiering.segment import (
     UserPartition,
 )
 from strandline.tiering.table_files import TableFiles
-from strandline.tiering.tables import NO_TABLES, Tables, has_tables, publish_tables
+from strandline.tiering.tables import NO_TABLES, Tables, publish_tables
 from strandline.tiering.tier_report import TierReport, TierStep
 from strandline.values import (
     CorruptError,
@@ -128,11 +128,12 @@ class TieringRun:
         Returns whether copies must be made again, because their objects were lost.
         """
         topic = places[0].named()
-        if tables == NO_TABLES and not has_tables(self._store, topic):
+        existing = Tables.existing(self._store, topic)
+        if tables == existing == NO_TABLES:
             return False
         every = topic_places(self._log, self._catalogue, topic)
         files = TableFiles(self._catalogue, every, self._store)
-        lost, self._unfit = publish_tables(self._log, files, self._clock, tables)
+        lost, self._unfit = publish_tables(self._log, files, self._clock, existing, tables)
         return self._forget(every, lost) if lost else False
 
     def check_tables(self) -> None:

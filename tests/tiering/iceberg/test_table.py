@@ -2,17 +2,21 @@
 
 import logging
 import os
+import socket
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.table import Table
+from pyiceberg.transforms import BucketTransform
 
 import strandline as sl
 from strandline.testing import FakeClock
 from strandline.tiering import compact, sweep, tier
-from strandline.tiering.iceberg import publishing
+from strandline.tiering.iceberg import publishing, rest_catalogue
 from strandline.tiering.routing import topic_folder
 from strandline.values import InvalidError, UnavailableError, ValueKind
 from tests.tiering.delta.tables import log_over, stored_rows
@@ -278,6 +282,68 @@ def test_what_another_program_changes_is_said_and_put_back(
         assert list(log.read("t", 0, 0)) == records
 
 
+def rename(table: Table) -> None:
+    with table.update_schema() as schema:
+        schema.rename_column("_key", "kind2")
+
+
+def remove(table: Table) -> None:
+    with table.update_schema(allow_incompatible_changes=True) as schema:
+        schema.delete_column("kind")
+
+
+def exchange(table: Table) -> None:
+    for old, new in (("kind", "other"), ("_key", "kind"), ("other", "_key")):
+        with table.update_schema() as schema:
+            schema.rename_column(old, new)
+
+
+def partition(table: Table) -> None:
+    with table.update_spec() as spec:
+        spec.add_field("_offset", BucketTransform(4))
+
+
+def forget_names(table: Table) -> None:
+    with table.transaction() as commit:
+        commit.remove_properties("schema.name-mapping.default")
+
+
+@pytest.mark.parametrize("change", [rename, remove, exchange, partition, forget_names])
+def test_columns_and_partitions_that_another_program_changes_are_put_back(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, change: Callable[[Table], None]
+) -> None:
+    with log_over(tmp_path) as log:
+        filled(log, 30)
+        tabled(log)
+        before = table_of()
+        rows = by_each_reader(before)["pyiceberg"]
+        change(before)
+
+        with caplog.at_level(logging.WARNING, "strandline"):
+            tabled(log)
+
+        assert "another program has changed the Iceberg table" in caplog.text
+        assert by_each_reader(table_of())["pyiceberg"] == rows
+        caplog.clear()
+        log.append("t", sl.Event("k", {}))
+        tabled(log)
+        assert not caplog.records
+        assert offsets_of(table_of()) == list(range(31))
+        assert sorted(table_of().schema().column_names) == sorted(rows[0])
+
+
+def test_properties_that_another_program_changes_are_put_back(tmp_path: Path) -> None:
+    with log_over(tmp_path) as log:
+        filled(log, 5)
+        tabled(log)
+        with table_of().transaction() as commit:
+            commit.set_properties({"gc.enabled": "true"})
+
+        tabled(log)
+
+        assert table_of().properties["gc.enabled"] == "false"
+
+
 def test_a_lost_table_is_made_again(tmp_path: Path) -> None:
     with log_over(tmp_path) as log:
         filled(log, 20)
@@ -337,6 +403,46 @@ def test_a_catalogue_that_is_not_configured_is_named(tmp_path: Path) -> None:
             tabled(log, iceberg="ocean.events.t")
 
         assert objects_in(tmp_path) == set()
+
+
+@pytest.mark.parametrize("kind", [None, "rest"])
+def test_a_catalogue_that_does_not_answer_is_unavailable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str | None
+) -> None:
+    monkeypatch.setattr(rest_catalogue, "ANSWER_TIMEOUT_S", 0.1)
+    monkeypatch.delenv("PYICEBERG_CATALOG__LAKE__PY_CATALOG_IMPL")
+    if kind is not None:
+        monkeypatch.setenv("PYICEBERG_CATALOG__LAKE__TYPE", kind)
+    with socket.create_server(("127.0.0.1", 0)) as silent, log_over(tmp_path) as log:
+        port = silent.getsockname()[1]
+        monkeypatch.setenv("PYICEBERG_CATALOG__LAKE__URI", f"http://127.0.0.1:{port}")
+        filled(log, 5)
+
+        with pytest.raises(UnavailableError, match=r"did not answer.*timed out"):
+            tabled(log)
+
+        assert log.evict("t", 0, 0) == 0
+
+
+def test_a_run_asks_once_which_tables_there_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    with log_over(tmp_path) as log:
+        filled(log, 20)
+        tabled(log, local_bytes=None)
+        log.append("t", sl.Event("k", {}))
+        get = log.objects.get
+
+        def counted(name: str) -> bytes | None:
+            asked.append(name)
+            return get(name)
+
+        monkeypatch.setattr(log.objects, "get", counted)
+        tabled(log, iceberg=None)
+
+        assert sum(name.endswith("_iceberg.json") for name in asked) == 1
+        assert offsets_of(table_of()) == list(range(21))
 
 
 def test_objects_in_memory_have_no_table(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """Where the Iceberg table of a topic is: its catalogue, its name there, and the objects' URLs."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from types import ModuleType
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
@@ -112,8 +112,8 @@ def opened_catalogue(name: TableName) -> Iterator[Any]:
     pyiceberg = require_pyiceberg()
     try:
         # As it is now: pyiceberg itself reads it once, when it is imported.
-        configured = pyiceberg.utils.config.Config().get_catalog_config(name.catalogue)
-        catalogue = pyiceberg.catalog.load_catalog(name.catalogue, **(configured or {}))
+        configured = pyiceberg.utils.config.Config().get_catalog_config(name.catalogue) or {}
+        catalogue = _loader(configured)(name.catalogue, **configured)
     except (ValueError, ImportError, pyiceberg.exceptions.NotInstalledError) as error:
         raise InvalidError(
             "this catalogue of Iceberg tables cannot be opened; configure it in .pyiceberg.yaml "
@@ -130,6 +130,20 @@ def opened_catalogue(name: TableName) -> Iterator[Any]:
             raise
         except Exception as error:  # As above.
             raise _unavailable(name, error) from error
+
+
+def _loader(configured: Mapping[str, Any]) -> Callable[..., Any]:
+    """Return what makes the catalogue: pyiceberg, except for a REST catalogue of its own."""
+    is_http = str(configured.get("uri", "")).startswith("http")
+    kind = configured.get("type", "" if "py-catalog-impl" in configured else "rest")
+    if is_http and str(kind).lower() == "rest":
+        from strandline.tiering.iceberg.rest_catalogue import (  # noqa: PLC0415 - An extra.
+            TimedRestCatalog,
+        )
+
+        return TimedRestCatalog
+    loader: Callable[..., Any] = require_pyiceberg().catalog.load_catalog
+    return loader
 
 
 def _unavailable(name: TableName, error: Exception) -> UnavailableError:

@@ -67,14 +67,20 @@ def check_place(store: ObjectStore, topic: Topic, name: TableName) -> None:
             )
 
 
-def publish(log: Log, files: TableFiles, clock: Clock, wanted: TableName | None) -> None:
-    """Update the table to the files that it should have.
+def publish(
+    log: Log,
+    files: TableFiles,
+    clock: Clock,
+    recorded: TableName | None,
+    wanted: TableName | None,
+) -> None:
+    """Update the table to the files that it should have: the recorded one, or another one.
 
     Makes it if it is `wanted`; else does nothing if there is none. Any number of processes may
     do this concurrently. InvalidError for a name that another table has; UnavailableError if
     the catalogue of tables fails, or others keep committing.
     """
-    name = recorded_name(files.store, files.topic)
+    name = recorded
     if wanted is not None and wanted != name:
         check_place(files.store, files.topic, wanted)
         name = wanted
@@ -142,25 +148,20 @@ class _IcebergTable:
             return
         there, is_foreign = self._content(table)
         self._files.catalogue.refresh()
-        self._columns = None if table is None else table.schema().as_arrow()
+        self._columns = None if table is None or is_foreign else table.schema().as_arrow()
         wanted = self._wanted({} if is_foreign else there)
         added = [path for path in wanted if is_foreign or path not in there]
         removed = [each for path, each in there.items() if is_foreign or path not in wanted]
+        if table is not None:
+            self._set_properties(table)
         if not (added or removed):
             return
         if table is None:
             table = self._created(tables)
+            self._set_properties(table)
         properties = self._properties(wanted)
-        if any(table.properties.get(name) != value for name, value in self._settings.items()):
-            # First: the next commit goes by them.
-            with table.transaction() as commit:
-                commit.set_properties(self._settings)
         with table.transaction() as commit:
-            with commit.update_schema() as schema:
-                for column in replaced_columns(table.schema().as_arrow(), self._columns):
-                    schema.delete_column(column)
-            with commit.update_schema() as schema:
-                schema.union_by_name(self._columns)
+            self._set_columns(commit, is_foreign=is_foreign)
             if removed:
                 with commit.update_snapshot(snapshot_properties=properties).overwrite() as left:
                     for each in removed:
@@ -170,6 +171,31 @@ class _IcebergTable:
                 # Their names are unique, and an object that is put back is there twice meanwhile.
                 commit.add_files(locations, properties, check_duplicate_files=False)
         self._forget_versions(table)
+
+    def _set_properties(self, table: Any) -> None:
+        """Set the table's properties in a commit before others, which go by them."""
+        if any(table.properties.get(name) != value for name, value in self._settings.items()):
+            with table.transaction() as commit:
+                commit.set_properties(self._settings)
+
+    def _set_columns(self, commit: Any, *, is_foreign: bool) -> None:
+        """Bring the table's columns to those of the files, and remove what others have added."""
+        spec = commit.table_metadata.spec()
+        if spec.fields:
+            with commit.update_spec() as update:
+                for each in spec.fields:
+                    update.remove_field(each.name)
+        known = commit.table_metadata.schema().as_arrow()
+        if self._columns is None:  # There are no files.
+            return
+        removed = [*replaced_columns(known, self._columns)]
+        if is_foreign:
+            removed += [name for name in known.names if name not in self._columns.names]
+        with commit.update_schema() as schema:
+            for column in removed:
+                schema.delete_column(column)
+        with commit.update_schema() as schema:
+            schema.union_by_name(self._columns)
 
     def _wanted(self, known: Mapping[str, Any]) -> Mapping[str, CopiedSegment]:
         """Return the files of the table, and set its columns.
@@ -205,7 +231,9 @@ class _IcebergTable:
             task.file.file_path.removeprefix(self._base): task.file
             for task in table.scan().plan_files()
         }
-        is_foreign = _of(latest) != str(self._files.topic.id)
+        is_foreign = _of(latest) != str(self._files.topic.id) or (
+            bool(found) and not _has_columns_of(latest, table.metadata)
+        )
         if is_foreign:
             paths = (each.file_path for each in found.values())
             others = [path for path in paths if not path.startswith(self._base)]
@@ -249,6 +277,12 @@ class _IcebergTable:
 
 def _records(wanted: Mapping[str, CopiedSegment]) -> int:
     return sum(each.end - each.start for each in wanted.values())
+
+
+def _has_columns_of(snapshot: Any, metadata: Any) -> bool:
+    """Whether no program has changed the columns, their names in files or the partitions since."""
+    is_same = snapshot.schema_id in (None, metadata.current_schema_id)
+    return is_same and metadata.name_mapping() is not None and not metadata.spec().fields
 
 
 def _of(snapshot: Any) -> str | None:
