@@ -230,6 +230,10 @@ def test_ctrl_c_before_anything_has_begun_is_quiet() -> None:
     ("arguments", "told"),
     [
         (("read", "orders", "--from", "yesterday"), "'yesterday' is not a place to start"),
+        (
+            ("append", "orders", "1", "--kind", "k", "--occurred-at", "15m"),
+            "'15m' is not a time: use one such as",
+        ),
         (("read",), "Missing argument 'TOPIC'."),
         (("reed",), "No such command 'reed'"),
         (("read", "orders", "--limit", "many"), "--limit"),

@@ -129,7 +129,13 @@ def parse_start(text: str) -> Start | int | datetime:
             return now - timedelta(seconds=parse_age(text))
         except OverflowError:
             raise typer.BadParameter(f"{text!r} is longer ago than the year 1") from None
-    return parse_time(text)
+    try:
+        return _moment(text)
+    except ValueError:
+        raise typer.BadParameter(
+            f"{text!r} is not a place to start: use earliest, latest, an offset, "
+            "a time such as 2026-03-01T12:00:00Z, or an age such as 15m"
+        ) from None
 
 
 def parse_delivery_time(text: str) -> datetime:
@@ -139,24 +145,26 @@ def parse_delivery_time(text: str) -> datetime:
         if found is not None and found[2] in _UNITS_S:
             now = datetime.fromtimestamp(SystemClock().now_us() / 1_000_000, UTC)
             return now + timedelta(seconds=parse_age(text))
-        moment = datetime.fromisoformat(text)
+        return _moment(text)
     except (ValueError, OverflowError):
         raise typer.BadParameter(
             f"{text!r} is not a delivery time: use a time such as 2026-12-24T18:00:00Z, "
             "or a delay such as 15m"
         ) from None
-    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
 def parse_time(text: str) -> datetime:
     """Return a time in ISO 8601; without a zone it is UTC."""
     try:
-        moment = datetime.fromisoformat(text)
+        return _moment(text)
     except ValueError:
         raise typer.BadParameter(
-            f"{text!r} is not a place to start: use earliest, latest, an offset, "
-            "a time such as 2026-03-01T12:00:00Z, or an age such as 15m"
+            f"{text!r} is not a time: use one such as 2026-03-01T12:00:00Z"
         ) from None
+
+
+def _moment(text: str) -> datetime:
+    moment = datetime.fromisoformat(text)
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
