@@ -13,7 +13,7 @@ from strandline.spark.file_paths import (
     wildcard_path,
 )
 from strandline.spark.jobs.expressions import query
-from strandline.spark.jobs.flowing import FlowReport, flow, sink_options
+from strandline.spark.jobs.flowing import FlowReport, flow, log_id, sink_options
 from strandline.spark.jobs.kept_terms import KeptTerms
 from strandline.spark.jobs.progress import Progress
 from strandline.values import InvalidError
@@ -68,7 +68,7 @@ def backfill(
     they are written unchanged. The checkpoint, a folder, belongs to this backfill only and
     records which files were read: the next run continues one that was stopped or killed, and
     adds new files. A file that was read must not change. InvalidError if a checkpoint on this
-    machine was begun with another topic or `select`. `staging` is the option
+    machine was begun with another log, topic or `select`. `staging` is the option
     `stagingLocation` of the sink.
     """
     chosen, select = check_text("file_format", file_format), check_text("select", select)
@@ -89,7 +89,13 @@ def backfill(
     if select.strip():
         rows = query(rows, select)
     place = sink_options(url, topic, tenant, staging)
-    KeptTerms(checkpoint, "backfill", target=topic, tenant=tenant, select=select).keep()
+    terms: dict[str, str | None] = {
+        "log": log_id(place),
+        "target": topic,
+        "tenant": tenant,
+        "select": select,
+    }
+    KeptTerms(checkpoint, "backfill", **terms).keep()
     return flow(rows, place, checkpoint, progress)
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 from strandline.opening import open_log
 from strandline.spark.jobs.expressions import query
-from strandline.spark.jobs.flowing import FlowReport, flow, sink_options
+from strandline.spark.jobs.flowing import FlowReport, flow, log_id, sink_options
 from strandline.spark.jobs.kept_terms import KeptTerms
 from strandline.spark.jobs.progress import Progress
 from strandline.spark.log_urls import spark_url
@@ -54,13 +54,15 @@ def derive(
     with open_log(located, mode=Mode.READ) as log:
         (found,) = chosen_topics(log, Selection(names=(topic,), tenant=tenant))
         kind = log.describe_topic(found).settings.value_kind
-        if target == topic and target_url is None:
-            raise InvalidError("a topic is derived from another one", topic=topic)
+        source_log = str(log.id)
+    options = sink_options(target_url or located, target, tenant, staging)
+    target_log = log_id(options)
+    if target == topic and target_log == source_log:
+        raise InvalidError("a topic is derived from another one", topic=topic)
     reader = spark.readStream.format("strandline").option("path", located)
     reader = reader.option("subscribe", topic).option("startingOffsets", "earliest")
     reader = reader.option("maxOffsetsPerTrigger", str(batch_records))
     reader = reader.option("includeMetadata", "true")
-    options = sink_options(target_url or located, target, tenant, staging)
     if tenant is not None:
         reader = reader.option("tenant", tenant)
     if where.strip():
@@ -71,14 +73,8 @@ def derive(
     else:
         kept = {"_key"} if kind is ValueKind.BATCH else set()
         rows = rows.drop(*(name for name in _METADATA if name not in kept))
-    KeptTerms(
-        *(checkpoint, "derive"),
-        topic=topic,
-        target=target,
-        tenant=tenant,
-        where=where,
-        select=select,
-    ).keep()
+    terms = {"log": target_log, "topic": topic, "target": target, "tenant": tenant}
+    KeptTerms(checkpoint, "derive", **terms, where=where, select=select).keep()
     return flow(rows, options, checkpoint, progress)
 
 

@@ -5,10 +5,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from strandline.opening import open_log
 from strandline.spark.causes import job_failed, text_of
 from strandline.spark.jobs.progress import Progress, Stopwatch, per_second
 from strandline.spark.log_urls import spark_url
 from strandline.spark.sink.staging_place import StagingPlace
+from strandline.values import Mode
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -49,6 +51,12 @@ def sink_options(
         "path": place.url,
         **{name: value for name, value in given.items() if value is not None},
     }
+
+
+def log_id(options: Mapping[str, str]) -> str:
+    """Return the id of the log that these options of the sink name."""
+    with open_log(options["path"], mode=Mode.READ) as log:
+        return str(log.id)
 
 
 def flow(

@@ -33,7 +33,7 @@ class KeptTerms:
         """Store the terms, if there are none yet.
 
         InvalidError if batches were begun with other terms. A checkpoint of an earlier version
-        has no terms: it is assumed to have these.
+        has no terms, or none for the log: it is assumed to have these.
         """
         if self._folder is None:
             return
@@ -41,7 +41,9 @@ class KeptTerms:
         known = self._load(path)
         if known == self._terms:
             return
-        if known is not None and self._has_begun(self._folder):
+        if known is not None and "log" in self._terms:
+            known.setdefault("log", self._terms["log"])
+        if known not in (None, self._terms) and self._has_begun(self._folder):
             name = min(n for n in known | self._terms if known.get(n) != self._terms.get(n))
             raise InvalidError(
                 f"this checkpoint was begun with another {name}: run the job as before, or name a"
