@@ -53,6 +53,20 @@ def test_each_lease_has_a_result_of_its_own(
     assert (results, repeated) == (["ok", "lost", "ok"], ["ok", "lost", "ok"])
 
 
+def test_a_lease_of_another_topic_is_lost_and_the_detail_says_what_to_do(
+    http: httpx2.Client, shared_log: Log, topic: str
+) -> None:
+    fill(shared_log, topic, 1)
+    found = leases(fetch(http, topic))
+    shared_log.create_topic(f"{topic}-empty")
+
+    answer = http.post(f"/v1/topics/{topic}-empty/consumers/crew/ack", json={"leases": found})
+
+    (result,) = answer.json()["results"]
+    assert result["status"] == "lost"
+    assert result["detail"] == "the topic has no record for it, fetch again"
+
+
 def test_a_nack_delivers_again_and_dead_letters_after_the_last_try(
     http: httpx2.Client, shared_log: Log, topic: str
 ) -> None:

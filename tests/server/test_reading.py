@@ -62,6 +62,16 @@ def test_what_was_trimmed_is_410_and_what_is_not_yet_416(
     assert (beyond.status_code, beyond.json()["end"]) == (416, 10)
 
 
+def test_a_refused_argument_is_not_shown_as_the_end_of_the_partition(
+    http: httpx2.Client, ten: str
+) -> None:
+    refused = read(http, ten, end=-5)
+
+    assert refused.status_code == 400
+    assert "end" not in refused.json()
+    assert refused.json()["fields"] == {"end": -5}
+
+
 def test_a_predicate_selects_and_the_page_continues(http: httpx2.Client, ten: str) -> None:
     answer = read(http, ten, predicate="kind = 'odd'", limit=5)
 

@@ -108,9 +108,11 @@ class Members:
             return LeaseResult(lease, "lost", "the lease or its member has ended, fetch again")
         orphaned = OrphanedLeases(self._log, *whose, token.member)
         try:
-            (record,) = self._log.read(whose[0], token.partition, token.offset, records_max=1)
+            found = self._log.read(whose[0], token.partition, token.offset, records_max=1)
+            if (record := next(found, None)) is None:
+                return LeaseResult(lease, "lost", "the topic has no record for it, fetch again")
             act.of_orphan(orphaned, record, token.count)
-        except (ConflictError, InvalidError, TrimmedError, ValueError) as error:
+        except (ConflictError, InvalidError, TrimmedError) as error:
             return LeaseResult(lease, "lost", str(error))
         return LeaseResult(lease, "ok")
 

@@ -96,7 +96,8 @@ def problem_body(error: StrandlineError | RequestError) -> dict[str, Any]:
     stored = "once-or-never" if isinstance(error, UnknownError) else "no"
     body = _body(type(error).__name__, status, str(error), is_retryable=is_retryable, stored=stored)
     fields = {name: _plain(value) for name, value in error.fields.items()}
-    body |= {name: fields[name] for name in ("oldest", "end", "diverged_at") if name in fields}
+    if status != 400:  # noqa: PLR2004 - There `end` is an argument of the request.
+        body |= {name: fields[name] for name in ("oldest", "end", "diverged_at") if name in fields}
     body["fields"] = fields
     return body
 

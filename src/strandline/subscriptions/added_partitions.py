@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from strandline.log import Log, count_partitions
+from strandline.log.patience import note_unavailable
 from strandline.subscriptions.assignment import Assignment
 from strandline.subscriptions.start import StartPoint, Starts
 from strandline.values import EARLIEST, Topic, UnavailableError
@@ -39,7 +40,7 @@ class AddedPartitions:
                     assignment.add(partition, self._begin(topic, partition), topic=topic)
                     self._counts[topic] = partition + 1
             except UnavailableError:
-                continue
+                note_unavailable()
 
     def _begin(self, topic: Topic, partition: int) -> StartPoint:
         if self._consumer is None:
