@@ -75,6 +75,11 @@ class SimulatedRLock:
             self._owner = None
             self._lock.release()
 
+    def notify(self) -> None:
+        """Do what a condition over this lock does, with no waiters."""
+        if self._owner != threading.get_ident():
+            raise RuntimeError
+
 
 class SimulatedThread:
     """A thread of the simulation."""
@@ -113,6 +118,9 @@ class Threading:
 
     def RLock(self) -> SimulatedRLock:  # noqa: N802 - As in threading.
         return SimulatedRLock(self._simulation)
+
+    def Condition(self, lock: SimulatedRLock) -> SimulatedRLock:  # noqa: N802 - As in threading.
+        return lock
 
     def Event(self) -> SimulatedEvent:  # noqa: N802 - As in threading.
         return SimulatedEvent(self._simulation)

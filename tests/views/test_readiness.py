@@ -344,6 +344,19 @@ def test_a_query_may_query_its_view_again(log: Log) -> None:
         assert view.read(0, lambda state: view.read(0, len)) == 1
 
 
+def test_a_view_is_not_closed_inside_its_own_query(log: Log) -> None:
+    with running(log, 0, 1) as view:
+        view.publish(opened("ann", 5), partition=0)
+
+        with pytest.raises(sl.InvalidError, match="after its query"):
+            view.read(0, lambda state: view.close())
+
+        view.publish(opened("eve", 6), partition=0)
+        assert state_of(view) == {"ann": 5, "eve": 6}
+        view.close()
+        assert view.read(0, lambda state: view.close()) is None
+
+
 def test_a_view_that_is_dropped_ends_its_thread(log: Log) -> None:
     before = set(threading.enumerate())
     view = sl.LiveView(log, "accounts", Accounts())

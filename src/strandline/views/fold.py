@@ -192,6 +192,16 @@ class Fold(Generic[StateT]):
         """Whether it answers."""
         return self._is_ready
 
+    @property
+    def is_queried_here(self) -> bool:
+        """Whether this thread is inside a query."""
+        try:
+            # A condition can be notified only by the thread that holds its lock.
+            threading.Condition(self._turnstile).notify()
+        except RuntimeError:
+            return False
+        return True
+
     def read(self, query: Callable[[StateT], Any], min_offset: int | None) -> Any:
         """Return the result of the query on the state; NotReadyError, or why it has stopped."""
         if not self._is_ready:

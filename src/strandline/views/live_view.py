@@ -372,16 +372,18 @@ class LiveView(Generic[StateT]):
 
         Ready partitions continue to answer from their last state. A snapshot that cannot be
         written loses nothing, since a restart replays what it lacks: it is logged as WARNING,
-        shown by `health()`, and not raised; call `save` before to have it raised.
-        UnavailableError if the pump outlives `timeout_s`, by default CLOSE_TIMEOUT_S.
+        shown by `health()`, and not raised; call `save` before to have it raised. InvalidError
+        inside a query. UnavailableError if it outlives `timeout_s`, by default CLOSE_TIMEOUT_S.
         """
         check_flag("save", save)
-        timeout_s = check_timeout(timeout_s)
+        limit_s = CLOSE_TIMEOUT_S if timeout_s is None else check_timeout(timeout_s)
+        if self._pump.is_running and any(each.is_queried_here for each in self._folds.values()):
+            raise InvalidError("close the view after its query has returned", view=self._view.name)
         self._finalizer.detach()
         if os.getpid() != self._pid:
             return
         self._pump.stop(save=save)
-        if not self._pump.join(CLOSE_TIMEOUT_S if timeout_s is None else timeout_s):
+        if not self._pump.join(limit_s):
             raise UnavailableError("the pump has not ended yet", view=self._view.name)
 
     def __repr__(self) -> str:
@@ -406,9 +408,7 @@ class LiveView(Generic[StateT]):
         return AsyncLiveView(self)
 
     async def __aexit__(self, *exc: object) -> None:
-        from strandline.views import AsyncLiveView  # noqa: PLC0415 - Made of this.
-
-        await AsyncLiveView(self).close()
+        await (await self.__aenter__()).close()
 
     # --- inside ---
 
