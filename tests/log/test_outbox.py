@@ -3,7 +3,7 @@
 import asyncio
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from unittest import mock
 
@@ -103,34 +103,6 @@ def test_a_block_that_raises_leaves_nothing_of_either(path: str, log: Log) -> No
     with rolled_back(log):
         assert log.append("orders", CREATED).offset == 1
     assert log.append("orders", Event("after", {})).offset == 1
-
-
-def test_foreign_keys_hold_inside_a_block(path: str, log: Log) -> None:
-    with log.transaction() as connection:
-        connection.execute("CREATE TABLE lines (order_id INTEGER REFERENCES orders (id))")
-        with pytest.raises(sqlite3.IntegrityError, match="FOREIGN KEY"):
-            connection.execute("INSERT INTO lines VALUES (4711)")
-
-
-def test_a_deferred_constraint_that_fails_the_commit_leaves_nothing_of_either(
-    path: str, log: Log
-) -> None:
-    with log.transaction() as connection:
-        connection.execute(
-            "CREATE TABLE lines (order_id INTEGER"
-            " REFERENCES orders (id) DEFERRABLE INITIALLY DEFERRED)"
-        )
-
-    with refused("FOREIGN KEY"), log.transaction() as connection:
-        add(connection, "new")
-        receipt = log.append("orders", CREATED)
-        connection.execute("INSERT INTO lines VALUES (4711)")
-
-    assert rows(path) == ["old"]
-    assert kinds(log) == []
-    with pytest.raises(InvalidError, match="nothing of it is stored"):
-        _ = receipt.offset
-    assert log.append("orders", CREATED).offset == 0
 
 
 def test_appends_continue_densely_around_blocks(log: Log) -> None:
@@ -423,63 +395,6 @@ def test_a_query_that_was_not_read_to_its_end_blocks_no_other(path: str, log: Lo
 
     log.flush()
     assert rows(path) == ["old", "new"]
-
-
-def test_a_transaction_that_sqlite_rolled_back_is_reported(path: str, log: Log) -> None:
-    with refused("repeat all of it"), log.transaction() as connection:
-        receipt = log.append("orders", CREATED)
-        with pytest.raises(sqlite3.IntegrityError):
-            connection.execute("INSERT OR ROLLBACK INTO orders (name) VALUES ('old')")
-        with pytest.raises(InvalidError, match="repeat all of it"):
-            log.append("orders", CREATED)
-
-    assert rows(path) == ["old"]
-    assert kinds(log) == []
-    with pytest.raises(InvalidError, match="nothing of it is stored"):
-        _ = receipt.offset
-
-
-def _on_connection(connection: sqlite3.Connection) -> None:
-    add(connection, "alone")
-
-
-def _on_cursor(connection: sqlite3.Connection) -> None:
-    connection.cursor().execute("INSERT INTO orders (name) VALUES ('alone')")
-
-
-def _many(connection: sqlite3.Connection) -> None:
-    connection.executemany("INSERT INTO orders (name) VALUES (?)", [("alone",)])
-
-
-def _blob(connection: sqlite3.Connection) -> None:
-    with connection.blobopen("notes", "text", 1) as blob:
-        blob.write(b"alone")
-
-
-@pytest.mark.parametrize("write", [_on_connection, _on_cursor, _many, _blob])
-@pytest.mark.parametrize("conflict", ["INSERT OR ROLLBACK INTO orders (name)", "INSERT INTO names"])
-def test_nothing_is_committed_alone_after_sqlite_rolled_the_transaction_back(
-    write: Callable[[sqlite3.Connection], None], conflict: str, path: str, log: Log
-) -> None:
-    with log.transaction() as connection:
-        connection.execute(
-            "CREATE TRIGGER no_names INSTEAD OF INSERT ON names"
-            " BEGIN SELECT RAISE(ROLLBACK, 'no names'); END"
-        )
-        connection.execute("CREATE TABLE notes (text TEXT)")
-        connection.execute("INSERT INTO notes VALUES ('first')")
-
-    with refused("repeat all of it"), log.transaction() as connection:
-        log.append("orders", CREATED)
-        with pytest.raises(sqlite3.IntegrityError):
-            connection.execute(f"{conflict} VALUES ('old')")
-        with pytest.raises(InvalidError, match="repeat all of it"):
-            write(connection)
-
-    assert rows(path) == ["old"]
-    assert kinds(log) == []
-    with log.transaction() as connection:
-        assert connection.execute("SELECT text FROM notes").fetchone() == ("first",)
 
 
 def test_how_the_caller_sees_rows_does_not_matter_to_the_log(log: Log) -> None:
