@@ -1,4 +1,4 @@
-"""Blocks whose rows SQLite refuses, or whose transaction it rolls back by itself."""
+"""A conflict inside a block, or at its end, that leaves neither rows nor events."""
 
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -19,16 +19,9 @@ def path(tmp_path: Path) -> str:
 
 @pytest.fixture
 def log(path: str) -> Iterator[Log]:
-    with sqlite_log(path, lock_timeout_s=0.2) as log:
+    with sqlite_log(path) as log:
         log.create_topic("orders")
         yield log
-
-
-def test_foreign_keys_hold_inside_a_block(path: str, log: Log) -> None:
-    with log.transaction() as connection:
-        connection.execute("CREATE TABLE lines (order_id INTEGER REFERENCES orders (id))")
-        with pytest.raises(sqlite3.IntegrityError, match="FOREIGN KEY"):
-            connection.execute("INSERT INTO lines VALUES (4711)")
 
 
 def test_a_deferred_constraint_that_fails_the_commit_leaves_nothing_of_either(
@@ -50,20 +43,6 @@ def test_a_deferred_constraint_that_fails_the_commit_leaves_nothing_of_either(
     with pytest.raises(InvalidError, match="nothing of it is stored"):
         _ = receipt.offset
     assert log.append("orders", CREATED).offset == 0
-
-
-def test_a_transaction_that_sqlite_rolled_back_is_reported(path: str, log: Log) -> None:
-    with refused("repeat all of it"), log.transaction() as connection:
-        receipt = log.append("orders", CREATED)
-        with pytest.raises(sqlite3.IntegrityError):
-            connection.execute("INSERT OR ROLLBACK INTO orders (name) VALUES ('old')")
-        with pytest.raises(InvalidError, match="repeat all of it"):
-            log.append("orders", CREATED)
-
-    assert rows(path) == ["old"]
-    assert kinds(log) == []
-    with pytest.raises(InvalidError, match="nothing of it is stored"):
-        _ = receipt.offset
 
 
 def _on_connection(connection: sqlite3.Connection) -> None:

@@ -380,10 +380,6 @@ class PartitionWriter:
         owned, io = self._owned, self._io
         assert owned is not None
         chunks = frozen.chunks
-        write: Any = io.pwritev
-        content: Any = chunks
-        if len(chunks) == 1:
-            write, content = io.pwrite, chunks[0]
         start = self._end.position
         _, boot, epoch, segment, _, first, _, low, _, _, _ = self._end
         number, size_bytes = owned.manifest.generation, frozen.size_bytes
@@ -393,7 +389,10 @@ class PartitionWriter:
         try:
             if frozen.position > self._space.end:
                 self._space.have(owned.segment.fd, frozen.position, frozen.position - start)
-            write(owned.segment.fd, content, start)
+            if len(chunks) == 1:
+                io.pwrite(owned.segment.fd, chunks[0], start)
+            else:
+                io.pwritev(owned.segment.fd, chunks, start)
             self._end = end = _new(End, (number, boot, epoch, segment, *about, size_bytes))
             self._end_raw = raw = pack_end(self._seed, end)
             io.pwrite(owned.tail.fd, raw, 0)
@@ -401,11 +400,8 @@ class PartitionWriter:
             if not is_full(error):
                 raise
             self._space.clear(owned.segment.fd, start)
-            path = owned.segment.path
-            # The error keeps this frame, and its handler may trim: that frees an open file only
-            # when it is closed.
-            del owned
-            raise unavailable(error, path) from error
+            del owned  # The error keeps this frame, and its handler may trim this segment.
+            raise unavailable(error, self.place.directory) from error
         if io.pread(owned.tail.fd, len(NO_FENCE), FENCE_AT) != NO_FENCE:
             raise self._fenced()
         if self._window.is_used:
