@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 from collections.abc import Callable
 
 import pytest
@@ -80,6 +81,7 @@ def test_a_child_of_a_fork_has_to_open_its_own() -> None:
 
     assert in_child(lambda: log.append("orders", Event("a"))) == "ClosedError"
     assert in_child(log.topics) == "ClosedError"
+    assert in_child(log.watch().wait) == "ClosedError"
 
 
 def test_a_read_that_has_begun_is_not_disturbed_by_a_trim() -> None:
@@ -127,6 +129,7 @@ def in_child(action: Callable[[], object]) -> str:
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
+        signal.alarm(60)
         try:
             action()
             name = "nothing"

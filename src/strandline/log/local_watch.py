@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from strandline.clock import Clock, deadline_in
 from strandline.log.follower import PartitionFollower
 from strandline.log.loop_tail import LoopTail
+from strandline.log.open_state import OpenState
 from strandline.log.results import Hint, TopicName
 from strandline.values import ClosedError, InvalidError, Offset, Partition, Topic
 from strandline.values.arguments import check_timeout, check_whole
@@ -51,6 +52,8 @@ class LocalWatch:
         self.waits: int = 0
         self.hints: int = 0
         self._clock = clock
+        #: Nothing wakes a watch in the child of a fork.
+        self._process = OpenState()
         self._find = find
         self._on_close = on_close
         self._thread_waiter = new_waiter(clock)
@@ -98,6 +101,7 @@ class LocalWatch:
 
     def wait(self, timeout_s: float | None = None) -> Collection[Hint]:
         check_timeout(timeout_s)
+        self._process.check()
         deadline = deadline_in(self._clock, timeout_s)
         waiter = self._thread_waiter
         try:
@@ -110,6 +114,7 @@ class LocalWatch:
 
     async def wait_on_loop(self, timeout_s: float | None = None) -> Collection[Hint]:
         check_timeout(timeout_s)
+        self._process.check()
         waiter = self._new_loop_waiter()
         try:
             async with asyncio.timeout(timeout_s):
