@@ -12,7 +12,7 @@ import strandline as sl
 from strandline.log import Log, LogMetrics
 from strandline.log.appending import Appends
 from strandline.testing.conformance_checks import PATIENCE_S, started
-from strandline.values import ClosedError, ConflictError, Event
+from strandline.values import ClosedError, ConflictError, Event, InvalidError
 from strandline.writes import SAMPLED_EVERY
 from tests.planting import Bug
 
@@ -119,6 +119,18 @@ def test_reads_and_acks_are_counted(log: Log) -> None:
     metrics = log.metrics()
     assert metrics.reads >= 3
     assert metrics.acks >= 1
+
+
+def test_an_ack_that_is_refused_is_not_counted(log: Log) -> None:
+    log.create_topic("orders")
+    log.append("orders", EVENT)
+
+    with pytest.raises(InvalidError):
+        log.ack("orders", "billing", 0, 2)
+    assert log.metrics().acks == 0
+    log.ack("orders", "billing", 0, 1)
+
+    assert log.metrics().acks == 1
 
 
 def test_an_ack_behind_a_record_that_comes_later_is_counted(log: Log) -> None:

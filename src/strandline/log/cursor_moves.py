@@ -44,5 +44,5 @@ def ack_each(
         for number, move in moves.items()
     }
     found, whose, name, numbers = log._access.starting(topic, consumer, tenant, ends)  # noqa: SLF001 - A part of the log.
-    log._counts.acks += len(moves)  # noqa: SLF001
-    return log._cursors.ack(found, whose, name, {number: moves[number] for number in numbers})  # noqa: SLF001
+    known = {number: moves[number] for number in numbers}
+    return log._counts.acked(log._cursors.ack(found, whose, name, known))  # noqa: SLF001

@@ -363,8 +363,8 @@ class Log(LogTopics, LogWriter, LogTransactions, LogReader, LogConsumers):
     ) -> Offset:
         end, generation = check_whole("end", end), check_limit("generation", generation)
         found, number, whose, name = self._access.moved(topic, consumer, partition, tenant, end)
-        self._counts.acks += 1
-        return self._cursors.ack(found, whose, name, {number: CursorMove(end, generation)})[number]
+        acked = self._cursors.ack(found, whose, name, {number: CursorMove(end, generation)})
+        return self._counts.acked(acked)[number]
 
     def seek(
         self,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from strandline._core.core import Appender
     from strandline.log.event_appender import EventAppender
-    from strandline.values import Topic
+    from strandline.values import Offset, Partition, Topic
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class LogMetrics:
     reads: int
     """Calls of `read` and `read_batches`, also by subscriptions and views."""
     acks: int
-    """Calls of `ack`."""
+    """Calls of `ack` that were not refused."""
     subscriptions: int
     """Present value: open subscriptions, consumers, views and triggers that follow the log."""
     waits: int
@@ -170,6 +170,11 @@ class LogCounts:
     def of(self, topic: Topic) -> TopicCounts:
         """Return the counts of a topic."""
         return self.topics.setdefault(topic.id, TopicCounts(topic))
+
+    def acked(self, cursors: Mapping[Partition, Offset]) -> Mapping[Partition, Offset]:
+        """Count the cursors that acks have stored, and return them."""
+        self.acks += len(cursors)
+        return cursors
 
     def metrics(self, store: StoreMetrics, quota_refusals: int) -> LogMetrics:
         """Return the current counts, with those of the store."""
