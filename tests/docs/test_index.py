@@ -44,3 +44,11 @@ def test_no_page_installs_from_an_index_that_does_not_have_it() -> None:
     ]
 
     assert found == []
+
+
+def test_the_readme_has_the_command_that_ci_runs() -> None:
+    readme = (DOCS.parent / "README.md").read_text()
+    gate = (DOCS.parent / ".ci" / "run").read_text()
+
+    assert "\nmake test " in readme
+    assert "\nfor target in test " in gate
