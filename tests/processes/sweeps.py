@@ -177,6 +177,9 @@ class Sweep:
                 is_durable = fields[3] == str(Durability.DURABLE)
             elif kind == "fault":
                 is_doubtful = fields[0] in {"sync", "sync_directory"}
+            elif kind == "created_again":
+                # With space of the reserve: what was not synced is not needed any more.
+                is_doubtful = False
             elif kind == "ack":
                 assert not (is_durable and is_doubtful), f"{where}: durable after a failed sync"
         return bool(sites)

@@ -264,9 +264,19 @@ def fail_at(
     """The same with a fault at the call; its outcome is reported, not raised."""
     io = FaultyIo(SystemIo())
 
+    failed: list[str] = []
+
     def tell(operation: Operation) -> None:
+        failed.append(operation.path)
         report.say("fault", operation.kind, call_sites.of_this_call())
 
+    def tell_created(operation: Operation) -> None:
+        if operation.mode in {"create", "create_new"} and failed:
+            path = operation.path
+            if failed[-1] in {path, os.path.dirname(path)}:
+                report.say("created_again")
+
+    io.before(1, tell_created, forever=True)
     io.before(nth, tell, kinds=WRITES if error == "short" else kinds, forever=forever)
     if error == "short":
         planned = io.write_short(nth, errno.ENOSPC, keep_bytes=7, forever=forever)

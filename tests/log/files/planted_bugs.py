@@ -235,7 +235,7 @@ CRASH_BUGS = [
         "a write is slots before it is in the file",
         PartitionWriter,
         "flush",
-        "write(_.segment.fd, ...)",
+        "_.pwrite(_.segment.fd, ...)",
         "pass",
     ),
 ]

@@ -392,6 +392,9 @@ def _make_segment(io: Io, path: str, content: bytes) -> OpenFile:
         io.sync_directory(os.path.dirname(path))
     except BaseException:
         file.close()
+        # With space of the reserve it is repeated, and a failed sync must not be: its name neither.
+        with contextlib.suppress(OSError):
+            io.unlink(path)
         raise
     return file
 
