@@ -20,7 +20,10 @@ pytestmark = pytest.mark.heavy
 
 BUGS: list[tuple[Bug, Callable[[Path], None]]] = [
     (
-        Bug("pyiceberg commits again", _IcebergTable, "update", "commit.set_properties(_)", "pass"),
+        Bug(
+            *("pyiceberg commits again", _IcebergTable, "_set_properties"),
+            *("commit.set_properties(_)", "pass"),
+        ),
         together.test_several_workers_and_retention_share_a_table,
     ),
     (
